@@ -22,7 +22,7 @@ from gdrkit.facts import (
     processors,
     verbs_text,
 )
-from gdrkit.facts.gpu import cuda_attributes
+from gdrkit.facts.cuda_attributes import cuda_attributes
 from gdrkit.facts.kernel import tainted, version
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.formats import perftest, versions, whole_number
@@ -54,8 +54,8 @@ REFUSED: tuple[tuple[Callable[[str], object], str], ...] = (
     (loaded_modules.parse, "nvidia 1 --1 - Live 0x0"), (nvidia_smi.pci_address, "1b"),
     (nvidia_smi.pci_address, "0:0_1:00.0"), (nvidia_smi.pci_address, "-1:00:00.0"), (probe.parse, DEEP),
     (lambda text: parse_config(text, "a model"), DEEP), 
-    (pci_registers.region_bytes, "f" * 6000 + " 0x1 0x2"),
-    (pci_registers.region_bytes, "0x0 0x1"), (verbs_text.parse, PORT.format("٣²")),
+    (pci_registers.regions, "f" * 6000 + " 0x1 0x2"),
+    (pci_registers.regions, "0x0 0x1"), (verbs_text.parse, PORT.format("٣²")),
     (verbs_text.parse, PORT.format(DIGITS)),
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ READ: tuple[tuple[Callable[[str], object], str, object], ...] = (
     (lambda text: keyrings.parse(text).keyrings, f"{KEY}.a: {DIGITS}\n{KEY}.b: ²\n", {".a": 0, ".b": 0}),
     (lambda text: nvidia_smi.parse(text)[0].address, f"Attached GPUs : {DIGITS}\n{GPU}{DIGITS} MiB\n",
      "0000:1b:00.0"),
-    (lambda text: pci_text.parse(text)[0].memory_bytes, f"{DEVICE}Region x: Memory at 0 [size=1M]\n", ()),
+    (lambda text: pci_text.parse(text)[0].regions, f"{DEVICE}Region x: Memory at 0 [size=1M]\n", ()),
     (lambda text: pci_text.parse(text)[0].payload_bytes, f"{DEVICE}MaxPayload {DIGITS} bytes\n", None),
     (lambda text: pci_text.parse(text)[0].numa_node, f"{DEVICE}NUMA node: {DIGITS}\n", None),
     (lambda text: list(kernel_log.as_lines(iter([text.encode(), b"6,1,5;b"]))), "6,x,5;a",

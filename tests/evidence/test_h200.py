@@ -7,7 +7,8 @@ import pytest
 
 from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.gpu import cuda_attributes, gpu_support
+from gdrkit.facts.cuda_attributes import cuda_attributes
+from gdrkit.facts.gpu import gpu_support
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.node import Node

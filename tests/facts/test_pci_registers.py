@@ -41,8 +41,8 @@ GEFORCE_RESOURCE = """\
 
 def test_bar1_is_the_second_memory_region_in_any_register():
     """Observed on an H200: BAR0 is a 64-bit region and takes two registers, so BAR1 is the third."""
-    assert pci_registers.region_bytes(H200_RESOURCE) == (16 << 20, 256 << 30, 32 << 20)
-    assert pci_registers.region_bytes(GEFORCE_RESOURCE) == (16 << 20, 256 << 20, 32 << 20)
+    assert pci_registers.regions(H200_RESOURCE) == ((0, 16 << 20), (2, 256 << 30), (4, 32 << 20))
+    assert pci_registers.regions(GEFORCE_RESOURCE) == ((0, 16 << 20), (1, 256 << 20), (3, 32 << 20))
     assert pci_registers.bar1_bytes(machine(), GPU) == 128 << 30
     assert pci_registers.bar1_bytes(Node(MemoryHost(commands={LSPCI: SAMPLE})), GPU) == 128 << 30
     assert pci_registers.bar1_bytes(Node(MemoryHost(commands={SMI: TWO})), "0000:00:06.0") == 256 << 30
@@ -53,10 +53,22 @@ def test_a_gpu_without_memory_of_its_own_has_no_bar1():
         pci_registers.bar1_bytes(machine(SPARK), "000f:01:00.0")
 
 
+UNPLACED = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
+
+
+@pytest.mark.parametrize(("resource", "register"), [(H200_RESOURCE, 2), (GEFORCE_RESOURCE, 1)])
+def test_where_the_kernel_placed_no_bar1_the_region_after_it_is_not_taken_for_it(resource, register):
+    lines = resource.splitlines()
+    lines[register] = UNPLACED
+    node = Node(MemoryHost({f"sys/bus/pci/devices/{GPU}/resource": "\n".join(lines)}))
+    with pytest.raises(EvidenceAbsent):
+        pci_registers.bar1_bytes(node, GPU)
+
+
 @given(st.text(alphabet="0123456789abcdefx \n", max_size=200))
 def test_any_resource_file_gives_sizes_or_a_format_error(text):
     with contextlib.suppress(FormatError):
-        assert all(size > 0 for size in pci_registers.region_bytes(text))
+        assert all(size > 0 for _, size in pci_registers.regions(text))
 
 
 def test_a_link_is_the_same_from_files_registers_text_and_nvidia_smi():

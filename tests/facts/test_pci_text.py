@@ -54,7 +54,7 @@ def test_a_listing_has_ids_positions_links_and_control_bits():
     assert port.read_request_bytes == 512
     assert port.acs is not None and port.acs.request_redirect and not port.acs.direct_translated
     assert (gpu.vendor, gpu.device, gpu.subsystem, gpu.revision) == ("10de", "2330", "10de:16c1", "a1")
-    assert gpu.memory_bytes == (16 << 20, 128 << 30, 32 << 20)
+    assert [size for _, size in gpu.regions] == [16 << 20, 128 << 30, 32 << 20]
     assert gpu.denied and gpu.acs is None and gpu.link is None
 
 

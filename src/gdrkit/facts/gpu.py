@@ -8,33 +8,35 @@ the same two).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
+from gdrkit.facts.cuda_attributes import (
+    ASK_PROBE,
+    DMA_BUF_SUPPORTED,
+    GPU_DIRECT_RDMA_SUPPORTED,
+    INTEGRATED,
+    MAJOR,
+    MINOR,
+    cuda_attributes,
+    direct_refused,
+    missing_attributes,
+)
+from gdrkit.facts.driver import gpu_information
 from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.facts.kernel import product
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_text import text_device
-from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
-from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing, observation
-
-INTEGRATED = DEVICE_ATTRIBUTES["INTEGRATED"]
-MAJOR, MINOR = DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MAJOR"], DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MINOR"]
-GPU_DIRECT_RDMA_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_SUPPORTED"]
-DMA_BUF_SUPPORTED = DEVICE_ATTRIBUTES["DMA_BUF_SUPPORTED"]
-
-ASK_PROBE = "gdr doctor --probe"
+from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing
 
 
 class GpuSupport(Struct, frozen=True):
@@ -238,33 +240,6 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
 # -- whether CUDA gives a NIC access ---------------------------------------------------------------
 
 
-@observation(driver_version, driver_flavour)
-def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
-    """The attributes of a GPU that libcuda returned, value by number.
-
-    Raises EvidenceMissing where no probe was run, or the probe did not reach this GPU."""
-    found = {
-        number: c.value
-        for c in cuda_calls(node)
-        if c.call == "cuDeviceGetAttribute"
-        and c.subject == address
-        and c.result == 0
-        and c.value is not None
-        and (number := whole_number(c.argument)) is not None
-    }
-    if not found:
-        raise EvidenceMissing(Missing(f"CUDA attributes of {address}", MissingReason.UNDECIDED, ASK_PROBE))
-    return found
-
-
-def missing_attributes(path: str) -> tuple[Missing, ...]:
-    """The CUDA attributes that would make an answer about this path certain."""
-    wanted = (GPU_DIRECT_RDMA_SUPPORTED, *((DMA_BUF_SUPPORTED,) if path == "dmabuf" else ()))
-    return tuple(
-        Missing(f"cuda-attribute-{number}", MissingReason.NOT_COLLECTED, ASK_PROBE) for number in wanted
-    )
-
-
 @fact
 def gpu_support(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
     """Whether a GPU can be one end of a direct path, `dmabuf` or `peermem`."""
@@ -292,7 +267,7 @@ def _by_instance(node: Node, gpu: PciGpu) -> GpuSupport | None:
 def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """By CUDA's answer, where the probe has one."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
-    if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
+    if if_missing(False, direct_refused, node, gpu.address):
         code = _kind_of_refusal(node, gpu, path)
         # Of a supported product the cause is on this node; of one whose id is hidden it may be.
         elsewhere = not gpu.device_id or gpu.device_id in gpu_ids.SUPPORTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
-from gdrkit.facts.gpu import MAJOR, MINOR, cuda_attributes
+from gdrkit.facts.cuda_attributes import MAJOR, MINOR, cuda_attributes
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, fact, if_missing

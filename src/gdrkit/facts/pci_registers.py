@@ -260,17 +260,17 @@ def bar1_bytes(node: Node, address: str) -> int:
     """The size in bytes of BAR1 in NVIDIA's counting: the second memory region, through which peers access
     GPU memory.
 
-    Its index in the `resource` file is 1 where BAR0 is a 32-bit region, and 2 where BAR0 is a 64-bit one
-    (H200), which takes two registers. Raises EvidenceAbsent where the GPU has no second region."""
+    It begins at register 1 where BAR0 is a 32-bit region, and at 2 where BAR0 is a 64-bit one (H200), which
+    takes two registers. Raises EvidenceAbsent where the GPU has none, or the kernel placed none."""
 
     def in_sysfs() -> int:
-        return _second(address, region_bytes(node.text(f"{ROOT}/{address}/resource")))
+        return _bar1(address, regions(node.text(f"{ROOT}/{address}/resource")))
 
     def in_text() -> int:
         device = text_device(node, address)
-        if not device.memory_bytes:
+        if not device.regions:
             raise not_collected(f"regions of {address}", f"cat {quoted(f'/{ROOT}/{address}/resource')}")
-        return _second(address, device.memory_bytes)
+        return _bar1(address, device.regions)
 
     def in_smi() -> int:
         total = printed_field(node, smi_gpu(node, address), "bar1_total_mib")
@@ -279,30 +279,32 @@ def bar1_bytes(node: Node, address: str) -> int:
     return first_collected(in_sysfs, in_text, in_smi)
 
 
-def region_bytes(resource: str) -> tuple[int, ...]:
-    """Sizes of the used memory regions in a `resource` file, in order; each line is `start end flags`.
+def regions(resource: str) -> tuple[tuple[int, int], ...]:
+    """The register and the size in bytes of each used memory region in a `resource` file, whose lines are
+    `start end flags`.
 
     Source: pci-sysfs.c, resource_show(); IORESOURCE_MEM is 0x200; the seventh line is the ROM, further ones
     are for virtual functions or for the devices below a bridge."""
-    sizes = []
-    for line in resource.splitlines()[:6]:
+    found = []
+    for register, line in enumerate(resource.splitlines()[:6]):
         match [hex_number(word) for word in line.split()]:
             case [int(start), int(end), int(flags)]:
                 if flags & 0x200 and end > start:
-                    sizes.append(end - start + 1)
+                    found.append((register, end - start + 1))
             case _:
                 raise FormatError(f"not a line of a resource file: {line[:40]!r}")
-    return tuple(sizes)
+    return tuple(found)
 
 
-def _second(address: str, sizes: tuple[int, ...]) -> int:
-    if len(sizes) < 2:
+def _bar1(address: str, used: tuple[tuple[int, int], ...]) -> int:
+    sizes = [size for register, size in used if register in (1, 2)]
+    if not sizes:
         raise EvidenceAbsent(
             Missing(
                 f"BAR1 of {address}", MissingReason.ABSENT, f"cat {quoted(f'/{ROOT}/{address}/resource')}"
             )
         )
-    return sizes[1]
+    return sizes[0]
 
 
 def _capabilities_of(node: Node, address: str) -> TextDevice:

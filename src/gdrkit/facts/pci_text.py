@@ -43,7 +43,7 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     revision: str = ""
     driver: str = ""
     buses: tuple[int, int] | None = None  # a bridge's secondary and subordinate bus
-    memory_bytes: tuple[int, ...] = ()  # sizes of the used memory regions, by region number
+    regions: tuple[tuple[int, int], ...] = ()  # number and size in bytes of each used memory region
     port_type: str = ""  # "Endpoint", "Root Port", "Upstream Port", "Downstream Port"
     link: TextLink | None = None
     read_request_bytes: int | None = None
@@ -183,7 +183,7 @@ def _body(below: list[str]) -> dict[str, object]:
             acs[key] = sum(1 << i for i, bit in enumerate(ACS_BITS) if f"{bit}+" in value)
         else:
             answers.update(_field(key, value))
-    answers["memory_bytes"] = tuple(size for _, size in sorted(regions))
+    answers["regions"] = tuple(sorted(regions))
     if len(link) == 2:
         answers["link"] = TextLink(*link["LnkCap"], *link["LnkSta"])
     if len(acs) == 2:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.gpu import ASK_PROBE, cuda_attributes, gpu_support
+from gdrkit.facts.cuda_attributes import ASK_PROBE, cuda_attributes
+from gdrkit.facts.gpu import gpu_support
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand

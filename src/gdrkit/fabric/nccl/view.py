@@ -23,7 +23,7 @@ from gdrkit.fabric.topology.from_nccl_xml import pci_address
 from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
+from gdrkit.facts.cuda_attributes import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import verbs_calls
 from gdrkit.formats.errors import FormatError
