@@ -15,7 +15,7 @@ from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms.means import can_do, has_packages, means, platform_of
+from gdrkit.repair.platforms.means import can_do, means, platform_of
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.plan import Chain
 from gdrkit.report.document import (
@@ -92,7 +92,7 @@ def build(
 
 def _in_words_of(node: Node, finding: Finding) -> Finding:
     """A finding with the remedies and the advice that the node's platform can follow."""
-    if has_packages(node) or finding.status == "unknown":
+    if finding.status == "unknown":
         return finding
     able = tuple(name for name in finding.remedies if can_do(node, remedy_of(name)))
     return replace(finding, remedies=able, advice=advice_here(node, finding.code, finding.advice))

@@ -215,7 +215,11 @@ def test_continuation_lines_are_commented_out_too():
 
 
 def _host(**files: bytes) -> Node:
-    base = {"etc/os-release": b"ID=debian\n", "proc/sys/kernel/osrelease": b"6.1.0-9-amd64\n"}
+    base = {
+        "etc/os-release": b"ID=debian\n",
+        "proc/sys/kernel/osrelease": b"6.1.0-9-amd64\n",
+        "sys/firmware/efi/config_table": b"",
+    }
     whole = with_indexes({**base, **{k.replace("__", "/"): v for k, v in files.items()}})
     return Node(MemoryHost(whole, complete=True))
 
@@ -273,6 +277,12 @@ def test_with_missing_evidence_a_step_gives_instructions_and_no_commands():
     procedure = procedure_for(_host(), remedy_of("sign-module"), ProcedureChoices())
     (action,) = procedure.actions
     assert isinstance(action, AskPerson) and "every NVIDIA module is signed" in action.what
+
+
+def test_without_uefi_no_key_of_the_owner_can_be_enrolled():
+    without = Node(MemoryHost({"etc/os-release": b"ID=debian\n"}, complete=True))
+    (action,) = procedure_for(without, remedy_of("sign-module"), ProcedureChoices()).actions
+    assert isinstance(action, AskPerson) and "without UEFI" in action.what
 
 
 @needs("systemd-analyze")

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kubernetes import deploys_ofed
+from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.facts.virtual import scope, virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
@@ -41,6 +42,9 @@ def means(node: Node, remedy: Remedy) -> Means:
     system = immutable(node)
     if remedy.changes is Change.FIRMWARE and if_missing("none", virtual_machine, node) != "none":
         return _plain(node, remedy, "a virtual machine has no firmware of the real one: its host decides")
+    if remedy.changes is Change.SIGNATURE and not if_missing(True, firmware_is_efi, node):
+        # shim keeps the owner's keys, and the kernel takes others from the firmware: load_uefi_certs()
+        return _plain(node, remedy, "a machine without UEFI has no list of its owner's keys")
     if has_driver_container(node) or (system is not None and system.operators):
         found = _by_operator(node, remedy)
         if found is not None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.dkms_key import SigningKey, dkms_key
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import module_path, name_of
 from gdrkit.facts.modules import dependencies
-from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
 from gdrkit.repair.platforms.action import Action, EnrolKey, MakeKey, SignModules
@@ -27,11 +25,7 @@ OWN_KEY = "a machine owner key"
 
 
 def _effect(node: Node) -> Iterable[Supposition]:
-    """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer.
-
-    shim keeps the machine owner's keys, so a machine without EFI has none."""
-    if not if_missing(True, firmware_is_efi, node):
-        raise EvidenceMissing(Missing(OWN_KEY, MissingReason.ABSENT, "mokutil --sb-state"))
+    """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer."""
     verified = SignatureCheck(SignatureState.VERIFIED, OWN_KEY)
     paths = dict.fromkeys((peermem_path(node), *_driver(node)))
     paths.update(dict.fromkeys(path for path in _loaded_before(node) if not _trusted(node, path)))
