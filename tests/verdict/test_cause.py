@@ -69,3 +69,18 @@ def test_a_cause_whose_remedy_is_not_possible_here_stays():
 
     assert whole.verdict.cause == "lockdown-blocks-module"
     assert not whole.plan
+    assert not next(one for one in whole.findings if one.code == "lockdown-blocks-module").remedies
+
+
+def test_what_the_operator_says_of_a_missing_module_is_no_second_problem():
+    """Linux 5.4 has no dma-buf, which no step cures; nvidia-peermem lacks its file alone."""
+    name, kernel = "operator without modules", "5.4"
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    cases = (with_faults(660781380, n, random.Random(f"660781380 {n}"), (fault,), 1) for n in range(200))
+    made = next(case for case in cases if case.machine.kernel.release.startswith(kernel))
+    with written(made.machine) as path:
+        whole = diagnose(open_host(str(path)))
+
+    blockers = {one.code for one in whole.findings if one.status == "failed"}
+    assert {"kernel-lacks-dmabuf", "module-not-found", "operator-module-missing"} <= blockers
+    assert whole.verdict.cause == "module-not-found"

@@ -127,6 +127,11 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     references: tuple[str, ...] = ()
 
     @property
+    def about_loading(self) -> bool:
+        """Whether it names why a module, or what loads one, does not get it loaded."""
+        return self.loading is not None or CauseTrait.OF_LOADING in self.traits
+
+    @property
     def page(self) -> str:
         return self.check.__doc__ or ""
 

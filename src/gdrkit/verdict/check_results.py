@@ -14,7 +14,7 @@ from gdrkit.node import Node, Trail
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.engine import judge, subjects_of
 from gdrkit.rules.legacy_nv_peer_mem import serving_client
-from gdrkit.rules.rule import CauseTrait, Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from gdrkit.verdict.cells import with_engines
 
 
@@ -62,8 +62,7 @@ def _here(node: Node, rule: Rule, subject: object) -> Outcome:
     """The outcome, as it counts on this node: whether nvidia-peermem could be loaded decides nothing while
     nv_peer_mem runs in its place."""
     outcome = judge(node, rule, subject)
-    about_loading = rule.loading is not None or CauseTrait.OF_LOADING in rule.traits
-    if not about_loading or subject == DRIVER or serving_client(node) != LEGACY:
+    if not rule.about_loading or subject == DRIVER or serving_client(node) != LEGACY:
         return outcome
     match outcome:
         case Failed():

@@ -184,14 +184,14 @@ def _best_direct(
 def _rank(choice: tuple[Pair | None, PathState], toward: str) -> tuple[int, bool, int, int]:
     """The state, then the path, then how many problems, then how many of them have no remedy.
 
-    What stops the loading of a module is one problem, however many rules name it: that the module is not
-    loaded follows. So is what the same first remedy cures: without the peer-memory API, its symbols are
+    What stops the loading of a module is one problem, however many rules name it, and whoever loads it: that
+    it is not loaded follows. So is what the same first remedy cures: without the API, its symbols are
     missing."""
     judgement = choice[1]
     rules = {result.rule.code: result.rule for result in judgement.blocked_by}.values()
-    loading = [rule for rule in rules if rule.loading is not None]
+    loading = [rule for rule in rules if rule.about_loading]
     cured = {rule.remedies[0] for rule in loading if rule.remedies}
-    alone = [rule for rule in rules if rule.loading is None and not cured.intersection(rule.remedies[:1])]
+    alone = [rule for rule in rules if not rule.about_loading and not cured.intersection(rule.remedies[:1])]
     problems = len(alone) + bool(loading)
     without_remedy = sum(not rule.remedies for rule in rules)
     return BEST_FIRST.index(judgement.state), judgement.path != toward, problems, without_remedy
