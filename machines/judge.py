@@ -23,7 +23,7 @@ from machines.install import memory
 from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
 from machines.truth import ANY_JOB, Truth, judge
-from machines.words import STEP_OF, known, named
+from machines.words import BY_NEXT_BOOT, STEP_OF, known, named
 
 SEEN = ("failed", "warning", "note")
 NODE = "node"
@@ -32,8 +32,8 @@ EXITS = {"active": (0, 1), "ready": (0, 1), "blocked": (2,), "unknown": (3,), "i
 
 
 def unknown_to_gdrkit(fault: Fault) -> bool:
-    """Whether gdrkit has no code for a fault."""
-    return not known(fault.codes)
+    """Whether gdrkit has neither a code for a fault nor states it as its verdict after the next boot."""
+    return not known(fault.codes) and not BY_NEXT_BOOT.issuperset(fault.codes)
 
 
 class Answer(NamedTuple):
@@ -168,6 +168,8 @@ def _unnamed(case: Case, answer: Answer) -> list[Miss]:
     seen, unknown = answer.codes(*SEEN), answer.codes("unknown")
     misses = []
     for fault in case.faults:
+        if BY_NEXT_BOOT.issuperset(fault.codes):
+            continue  # _next_boot() compares it
         if fault.hidden_by(case.faults) or any(code in seen for code in known(fault.codes)):
             continue
         is_unknown = any(code in unknown for code in known(fault.codes))
@@ -341,7 +343,10 @@ def _next_boot(case: Case, answer: Answer) -> list[Miss]:
     if not true or not said:
         return []
     wrong = said["state"] not in true | {"unknown"} and not accepts(true, said["state"])
-    return [Miss("next boot", "/".join(sorted(true)), said["state"])] if wrong else []
+    if wrong:
+        return [Miss("next boot", "/".join(sorted(true)), said["state"])]
+    boots = case.machine.next_kernel or said["kernel"]
+    return [Miss("next boot", boots, said["kernel"])] if said["kernel"] not in ("", boots) else []
 
 
 _HARMLESS = (

@@ -23,7 +23,9 @@ CODES_OF: dict[str, tuple[str, ...]] = {
     SWITCHES_WAIT: ("nvswitch-fabric-down",),
     NEXT_WITHOUT_DRIVER: (),
 }
-"""gdrkit's codes for the kinds that machines/ has words of its own for; () where gdrkit has none yet."""
+"""gdrkit's codes for the kinds that machines/ has words of its own for; () where gdrkit has none."""
+BY_NEXT_BOOT = frozenset({NEXT_WITHOUT_DRIVER})
+"""Kinds that gdrkit states as its verdict after the next boot, and not as a finding of today."""
 STEP_OF = {
     "load-peermem": "load nvidia-peermem",
     "load-driver": "load the driver",

@@ -242,11 +242,12 @@ class TestNoRdmaDevice:
         dmi = {"sys/class/dmi/id/product_name": f"{name}\n", "sys/class/dmi/id/sys_vendor": f"{vendor}\n"}
         files = ON_HOST | dmi | {"proc/cpuinfo": "flags\t\t: fpu hypervisor\n"}
         node = machine(GPU_ALONE.format(model), files=files)
-        found = failed(node, no_rdma_device)
 
-        assert ("TCPXO" in found.advice, found.permanent == frozenset()) == (by_tcp, not by_tcp)
-        state = State.IMPOSSIBLE if by_tcp else State.BLOCKED
-        assert judged(node).of("nccl").state is state
+        if by_tcp:
+            assert "TCPXO" in missing(node, no_rdma_device).source
+        else:
+            assert failed(node, no_rdma_device).permanent == frozenset()
+            assert judged(node).of("nccl").state is State.BLOCKED
 
     @pytest.mark.parametrize("model", ["rtx-4090", "gb10"])
     def test_a_geforce_or_a_spark_is_complete_without_a_nic(self, model):

@@ -31,7 +31,7 @@ IN_POD = "kubectl exec POD"
 """In a command that is to be run in the container of the job: its image decides, not the host."""
 
 NEED_NO_SHELL = ("talosctl ", "kubectl ", "gdr ")
-"""Commands for elsewhere, or for a container. What a Pod collects holds no answer of `gdr doctor --probe`."""
+"""Commands for elsewhere, or for a container: what a Pod collects has no answer of `gdr doctor --probe`."""
 BY_POD = ("talos", "bottlerocket", "cos", "rhcos")
 """Platforms whose nodes run nothing but pods."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.expectation import expectation, missing_gpus
 from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
 from gdrkit.facts.pci import PciDevice, devices, gpus
@@ -46,8 +46,9 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
     off in firmware, or the device is in another network namespace. A machine with a GPU for the data centre
     is meant to have a NIC, and so is a server with professional GPUs: there, the machine is blocked. On a
-    workstation, nothing is wrong, nor on Google's A3 High and A3 Mega, whose path is GPUDirect-TCPX or
-    TCPXO.
+    workstation, nothing is wrong. On Google's A3 High and A3 Mega the direct path is GPUDirect-TCPX or
+    TCPXO, by Google's plugin for NCCL and its receive daemon beside the job: only a job shows it. RDMA needs
+    A3 Ultra or A4.
 
     Source: Linux drivers/infiniband/core/device.c; NVIDIA Data Center Drivers, "Supported products", for the
     kinds of GPUs; Google Kubernetes Engine, "Maximize GPU network bandwidth".
@@ -75,14 +76,9 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     return _none(node, seen)
 
 
-_TCPX = (
-    "Nothing for verbs: A3 High has GPUDirect-TCPX and A3 Mega TCPXO. Run Google's plugin for NCCL and its "
-    "receive daemon beside the job. RDMA needs A3 Ultra or A4."
-)
-
-
 def _none(node: Node, seen: str) -> Failed:
-    """Blocked where a NIC is expected, or may be outside of this container; else no fault."""
+    """Blocked where a NIC is expected, or may be outside of this container; else no fault. Raises
+    EvidenceMissing where Google's plugin for NCCL, which uses no verbs, is the direct path."""
     wanted = expectation(node)
     number = f"nics = {wanted.content.nics}, by {wanted.file}"
     if wanted.content.nics == 0:
@@ -93,13 +89,8 @@ def _none(node: Node, seen: str) -> Failed:
     if wanted.content.nics:
         return Failed(seen=seen, expected=number, subject="node", permanent=frozenset())
     if _is_google_a3(node):
-        return Failed(
-            seen=f"{seen}; an H100 of Google Compute Engine has GPUDirect-TCPX or TCPXO instead",
-            expected="Google's plugin for NCCL, which uses neither verbs nor nvidia-peermem",
-            subject="node",
-            advice=_TCPX,
-            permanent=frozenset((WIRE,)),
-        )
+        path = "whether jobs use GPUDirect-TCPX (A3 High) or TCPXO (A3 Mega)"
+        raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, "NCCL_DEBUG=INFO <command of a job>"))
     reason = _reason_for_a_nic(node)
     if reason:
         return Failed(

@@ -24,7 +24,7 @@ _WORDS = """
     buildibvsymbols building builds built builtin bumblebee buses busid busybox bytes cable cache callback
     callbacks called calling calls cannot capabilities capability capable capeff carries catalog caught
     cause ceiling centos certificate cgroup change changed changes channel channels charp chassis chcon
-    check checking checksum choose chose chosen chwilowo claimed claims class cleanup client clique cliqueid
+    check checking checksum choose chosen chwilowo claimed claims class cleanup client clique cliqueid
     cliquerank cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir
     coherent collect collected collective collectives collnet combine command commands commid commit common
     communicate communication communicator communicators compared compares comparison compat compatible
@@ -95,8 +95,8 @@ _WORDS = """
     messages metadata metal methods microsoft migrate minimum minor minute mismatch mismatched misread
     missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable mobile model
     models modify modinfo modpost modprobe module modules modulo modversion modversions mofed moire
-    moklistrt moklistxrt moksbstatert mokutil mooncake mostly mount mountinfo moved mpcomm mpcommtransport
-    mpiexec mpirun msccl mscclpp multi multicast multiple named names namespace ncclcommqueryproperties
+    moklistrt moklistxrt moksbstatert mokutil mooncake mostly mount mountinfo mpcomm mpcommtransport mpiexec
+    mpirun msccl mscclpp multi multicast multiple named names namespace ncclcommqueryproperties
     ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclibdmabufsupport
     ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices
     ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen

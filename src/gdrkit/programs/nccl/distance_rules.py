@@ -253,8 +253,11 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         return Passed(how_far)
     gpu = gpu_at(node, pair.gpu)
     settings = _settings(node)
-    if how_far in ("PHB", "NODE") and gpu and is_coherent(node, gpu) and _counts_c2c(node, settings):
-        return Passed(f"{how_far}, and this NCCL treats a NIC at the GPU's own CPU as near")
+    if how_far in ("PHB", "NODE") and gpu and is_coherent(node, gpu):
+        version, lacking = _version(node)
+        if _counts_c2c(version, settings):
+            near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
+            return Passed(near, lacking=lacking)
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if allows(level, needed):
@@ -329,16 +332,23 @@ def _level(settings: Environment) -> str:
     return (gdr_level(given.value) if given else None) or "PXB"
 
 
-def _counts_c2c(node: Node, settings: Environment) -> bool:
+def _version(node: Node) -> tuple[str, tuple[Missing, ...]]:
+    """The installed NCCL; where none was collected, the newest, and the evidence that would make it sure."""
+    try:
+        return nccl_version(node), ()
+    except EvidenceMissing as error:
+        return NEWEST, (error.missing,)
+
+
+def _counts_c2c(version: str, settings: Environment) -> bool:
     """Whether NCCL uses the direct path through the CPU that a GPU is coherent with.
 
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on this path has its own level, P2C, which is
     the default. That an explicit PIX or PXB excludes it is gdr-level-pxb-on-c2c. Source: NCCL
     src/graph/paths.cc at these tags.
     """
-    nccl = release(nccl_version(node))
     given = settings.get("NCCL_NET_GDR_C2C")
-    return bool(nccl.gdr_c2c) and (given is None or integer(given.value) != 0)
+    return bool(release(version).gdr_c2c) and (given is None or integer(given.value) != 0)
 
 
 @rule(
