@@ -72,7 +72,7 @@ _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
 _CODE_PAGE = re.compile(r"`gdr codes [\w-]+`")
-"""The name of a code may contain the name of a tool; nobody is told to run that."""
+"""Names of codes contain names of tools, which are not advice."""
 SETTINGS = {
     "debian": Setting(_of(_UBUNTU), re.compile(r"\b(?:dnf|zypper|grubby|pbl|talosctl|apiclient)\b")),
     "rhel": Setting(_of(_ROCKY), re.compile(r"\b(?:apt-get|zypper|pbl|update-grub|rpm-ostree)\b")),
