@@ -23,6 +23,25 @@ SEED = os.environ.get("GDRKIT_SEED") or datetime.date.today().isoformat()
 """Every day hides others; a failure names the seed."""
 
 
+OPEN = {
+    # A loaded driver shows that there is a GPU; here all of them are gone since.
+    "gpus-gone": ("peermem-stub of nvidia_peermem appears", "rdma-lacks-peer-api of ib_core appears"),
+    # Manifests are what a user adds; without them nothing says that a container loads the module.
+    "gpu-operator-already-loaded": ("peermem-not-persistent of nvidia_peermem appears",),
+}
+"""Claims about files and modules, true in themselves, that do not appear where all is known."""
+FOUND = (
+    ("gb200-force-pcie", "sys/bus/pci/devices/0010:03:00.0/numa_node"),
+    ("gpu-off-the-bus", "nvidia-smi -q"),
+    ("gpu-off-the-bus", "sys/bus/pci/devices/0000:e1:00.0/config"),
+    ("gpu-operator-stub", "run/nvidia/driver/lib/modules/6.8.0-45-generic"),
+    ("gpu-operator-waits", "run/nvidia/driver"),
+    ("talos", "sos_commands/kubernetes"),
+    ("zgx-3852", "sys/class/infiniband/roceP2p1s0f0/ports/1/state"),
+)
+"""Hidings that once changed an answer to another one; tools/hidings.py found them among all."""
+
+
 @pytest.fixture(scope="module", params=names())
 def host(request):
     return request.param, open_host(str(laid_down(request.param)))
@@ -34,7 +53,16 @@ def test_less_evidence_adds_no_claim(host):
     whole = claims(first)
     chosen = random.Random(f"{SEED} {name}").sample(sorted(first.asked), k=min(SAMPLE, len(first.asked)))
     for hidden in [{source} for source in chosen] + [set(chosen)]:
-        assert not list(offences(whole, claims(HidingHost(real, hidden)))), (f"GDRKIT_SEED={SEED}", hidden)
+        added = set(offences(whole, claims(HidingHost(real, hidden)))).difference(OPEN.get(name, ()))
+        assert not added, (f"GDRKIT_SEED={SEED}", hidden)
+
+
+@pytest.mark.parametrize(("name", "hidden"), FOUND)
+def test_a_source_that_was_once_missed_adds_no_claim(name, hidden):
+    real = open_host(str(laid_down(name)))
+    whole = claims(first := HidingHost(real))
+    assert hidden in first.asked
+    assert not list(offences(whole, claims(HidingHost(real, {hidden}))))
 
 
 def claim(*failed: str, cause: str = "", state: State = State.BLOCKED, **given: object) -> Claims:

@@ -121,8 +121,16 @@ def smi(devices: tuple[Device, ...], spec: Mapping[str, Any]) -> str:
     ]
     lines += ["", f"{'Attached GPUs':<55}: {len(found)}"]
     for minor, gpu in enumerate(found):
-        lines += _smi_gpu(gpu, minor, spec)
+        lines += _smi_gpu(gpu, minor, spec) if gpu.attributes.get("answers") != "no" else [_lost(gpu)]
     return "\n".join(lines) + "\n"
+
+
+def _lost(gpu: Device) -> str:
+    """What is printed in place of a GPU that does not answer, as public reports of Xid 79 have it."""
+    return (
+        f"Unable to determine the device handle for GPU {gpu.address.upper()}: GPU is lost.  Reboot the "
+        "system to recover this GPU"
+    )
 
 
 def _smi_gpu(gpu: Device, minor: int, spec: Mapping[str, Any]) -> list[str]:

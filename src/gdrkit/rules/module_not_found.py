@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceAbsent
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver_files import CONTAINER, peermem_path
+from gdrkit.facts.kubernetes import gpu_operator
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import builtin, module_path, modules_dir, require_index
 from gdrkit.facts.virtual import scope
@@ -54,7 +55,7 @@ def module_not_found(node: Node, module: str) -> Outcome:
             return NotApplicable(f"{module} is built into the kernel")
         if _in_a_container(node):
             return NotApplicable("a container's /lib/modules is not its host's")
-        if if_missing("", peermem_path, node).startswith(f"{CONTAINER}/"):
+        if _container_has_it(node):
             return NotApplicable("the driver's container has the file, and loads it")
         if configuration(node).install_command(module) is not None:
             return NotApplicable(f"an install line runs a command instead of loading {module}")
@@ -70,6 +71,19 @@ def module_not_found(node: Node, module: str) -> Outcome:
 def _in_a_container(node: Node) -> bool:
     # An unknown scope is judged as a host; the trail of the answer records that.
     return if_missing(False, lambda: scope(node) == "container")
+
+
+def _container_has_it(node: Node) -> bool:
+    """Whether the GPU Operator's driver container has the file. Raises EvidenceMissing where its files were
+    not collected, although the operator manages the driver."""
+    try:
+        return peermem_path(node).startswith(f"{CONTAINER}/")
+    except EvidenceAbsent:
+        return False
+    except EvidenceMissing:
+        if if_missing(None, gpu_operator, node) is not None:
+            raise
+        return False
 
 
 def _built_in(node: Node, module: str) -> bool:

@@ -54,19 +54,19 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
     for manifest in manifests(node):
         line = asks_for_peermem(manifest)
         if line:
-            return Failed(
-                seen="machine.kernel.modules names nvidia_peermem",
-                expected="no such entry",
-                subject=node.describe_line(manifest.source, line),
-            )
+            return _failed(f"nvidia_peermem in {node.describe_line(manifest.source, line)}")
     if not is_talos(node):
         return NotApplicable("not known to be Talos")
     failure = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
     if failure is not None:
-        return Failed(seen=failure.text, expected="no such entry", subject="machine.kernel.modules")
+        return _failed(failure.text)
     if any(entry.name == PEERMEM for entry in autoload(node)):
-        return Failed(seen="configured to load at boot", expected="no such entry", subject="modules-load.d")
+        return _failed("nvidia_peermem in modules-load.d")
     return Passed("nvidia_peermem is not configured to load")
+
+
+def _failed(seen: str) -> Failed:
+    return Failed(seen=seen, expected="no such entry", subject="machine.kernel.modules")
 
 
 def asks_for_peermem(manifest: Manifest) -> int:

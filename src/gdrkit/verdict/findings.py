@@ -71,7 +71,7 @@ def findings(
     every = (
         _finding(node, result, status)
         for result, status in with_status
-        if status is not Status.NOTE or not _may_be_far(node, table, result)
+        if status not in (Status.NOTE, Status.WARNING) or not _may_be_far(node, table, result)
     )
     # by layer from the hardware up, before severity: what a lower layer lacks, nothing above it can give
     return tuple(_merged(sorted(every, key=lambda f: (f.layer, order.index(f.status)))))

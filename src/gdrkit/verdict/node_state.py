@@ -132,11 +132,13 @@ def _by_gpu(node: Node, table: Matrix, consumer: str) -> list[list[Pair | None]]
 
 
 def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
-    """The nearest pairs, and those of unknown distance that may be as near."""
+    """The nearest pairs, and those of unknown distance that may be as near: the ones that are known to
+    work, else the ones that may."""
     ranks = {pair: distance_rank(node, pair) for pair in here}
     nearest = min((rank for rank, known in ranks.values() if known), default=len(DISTANCES))
     near = [pair for pair in here if ranks[pair][0] <= nearest]
-    return [*(pair for pair in near if not is_down(node, pair))] or [*near]
+    working = [pair for pair in near if not is_down(node, pair)]
+    return [*(pair for pair in working if _is_up(node, pair))] or [*working] or [*near]
 
 
 @fact
@@ -147,6 +149,11 @@ def is_down(node: Node, pair: Pair) -> bool:
     return if_missing(
         False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device))
     ) or not if_missing(True, lambda: answers(node, nic_address(node, pair.device)))
+
+
+def _is_up(node: Node, pair: Pair) -> bool:
+    """Whether one of the device's ports is known to be active."""
+    return if_missing(False, lambda: any(port.state == "ACTIVE" for port in ports(node, pair.device)))
 
 
 @fact
