@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from machines.programs import ProgramMissingError
+from syrupy.assertion import SnapshotAssertion
 
 from tests import evidence_nodes
+from tests.paragraphs import Paragraphs
 from tests.system_programs import IN_CI
 
 settings.register_profile("no deadline", deadline=None)  # tests do not measure time
@@ -52,6 +54,12 @@ MAY_SKIP_IN_CI = (
 )
 """Allowed reasons to skip a test with CI=true; every other skip is a failure, since .ci/run installs the
 rest."""
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Snapshots are files of paragraphs."""
+    return snapshot.use_extension(Paragraphs)
 
 
 @pytest.hookimpl(wrapper=True)

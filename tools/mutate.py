@@ -220,6 +220,7 @@ def parser() -> argparse.ArgumentParser:
     add("--count", type=int, default=60, help="changes in each group (default: 60)")
     add("--only", metavar="FILE:LINE", help="judge every change of one line")
     add("--jobs", type=int, default=2, help="changes, or tests to record, at a time (default: 2)")
+    add("--without-snapshots", action="store_true", help="let every comparison with a snapshot pass")
     add("--list", action="store_true", help="show what is drawn and run nothing")
     add("--coverage", type=Path, default=RECORD, help=f"where --record writes (default: {RECORD})")
     return options
@@ -230,6 +231,8 @@ def main(words: list[str]) -> int:
     if arguments.record is not None:
         record(arguments.coverage, arguments.record, arguments.jobs)
         return 0
+    if arguments.without_snapshots:
+        os.environ["GDRKIT_MUTATE_SNAPSHOTS"] = "off"
     coverage = Coverage(arguments.coverage / "coverage.json")
     seed = random.SystemRandom().randrange(10_000) if arguments.seed is None else arguments.seed
     drawn = {"": at(arguments.only)} if arguments.only else {

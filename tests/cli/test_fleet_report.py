@@ -8,15 +8,20 @@ from gdrkit.cli import main
 from tests.evidence_nodes import build
 
 
-@pytest.fixture
-def bundles(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "bundles"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundles")
     for name in ("rail-down", "ubuntu-6.8-h100"):
         build(name, folder)
-    return "bundles"
+    return str(folder)
+
+
+@pytest.fixture
+def bundles(two, tmp_path, monkeypatch):
+    """The folder with both, seen from an empty one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return two
 
 
 def test_it_writes_one_file_and_exits_as_doctor_does(bundles, tmp_path, capsys):

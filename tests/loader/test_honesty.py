@@ -9,10 +9,11 @@ import pytest
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.evidence.missing import not_collected
 from gdrkit.loader import Prediction
+from gdrkit.loader import modprobe as predicted
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KernelTree
-from tests.known_answers import modprobe
+from tests.known_answers import modprobe, note, wrapped
 from tests.loader.shared import full, stub
 from tests.memory_host import MemoryHost
 from tests.module_builder import sign
@@ -73,17 +74,31 @@ def opened(host: MemoryHost, name: str) -> tuple[Prediction, list[str]]:
     return prediction, list(dict.fromkeys(host.opened))
 
 
+def sureness(whole: Prediction, found: Prediction) -> str:
+    """How sure the same prediction still is, or what is predicted instead."""
+    same = (found.exit_code, found.loaded, found.reason) == (whole.exit_code, whole.loaded, whole.reason)
+    instead = "" if same else f"exit {found.exit_code} {found.reason}".strip()
+    unless = f"unless {', '.join(found.unless)}" if found.unless else ""
+    return ", ".join(filter(None, (instead, found.confidence.value, unless)))
+
+
 @pytest.mark.parametrize("case", TREES)
 def test_hiding_any_source_never_changes_the_prediction(case: str) -> None:
     tree = TREES[case]()
     name = "nvidia_peermem" if case == "full" else "x"
     whole, paths = opened(tree.host(), name)
+    without: dict[str, list[str]] = {}
     for path in paths:
         try:
-            found = modprobe(Node(Unseen(tree.host(), path)), name)
-        except EvidenceMissing:
+            found = predicted(Node(Unseen(tree.host(), path)), name)
+        except EvidenceMissing as error:
+            source = "that" if error.missing.source == path else error.missing.source
+            without.setdefault(f"unknown for want of {source}", []).append(path)
             continue
+        without.setdefault(sureness(whole, found), []).append(path)
         same = (found.exit_code, found.loaded, found.reason) == (whole.exit_code, whole.loaded, whole.reason)
         open_now = found.unless or found.result_unknown
         assert same or (open_now and found.confidence < Confidence.CERTAIN), (path, whole, found)
         assert found.confidence <= whole.confidence, (path, whole, found)
+    for said, hidden in without.items():
+        note("\n".join(wrapped(f"{said}, without", hidden, ", ")))

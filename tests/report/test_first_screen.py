@@ -19,25 +19,9 @@ from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.test_verdicts import report
 
-SCREENS = (
-    "ubuntu-6.8-h100", "gpu-gone", "nic-x4", "rail-down", "nic-gone", "ofed-rebuilt", "mixed-signers",
-    "kernel-upgraded", "zgx-3285", "geforce-desktop", "dgx-os-5-nv-peer-mem", "no-gpu", "no-rdma-device",
-    "h200-vm", "container-no-infiniband", "display-card",
-)  # fmt: skip
-
-
-def screen(whole: Report, width: int = 100) -> str:
-    """The three answers, as they are at the top of the text."""
-    return text(whole, width=width, target="node.tar.gz").split("\n\n")[0]
-
 
 def answer(whole: Report, label: str) -> str:
     return next((words for _, _, words, *rest in answers(whole, "node.tar.gz") if rest == [label]), "")
-
-
-@pytest.mark.parametrize("name", SCREENS)
-def test_the_first_screen(name, snapshot):
-    assert screen(report(name), 80) == snapshot
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

@@ -6,7 +6,7 @@ from gdrkit.evidence import Missing
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from gdrkit.verdict.check_results import check_results
-from tests.known_answers import note, outcome_text
+from tests.known_answers import note_outcome
 
 GPU, NIC = "0000:1b:00.0", "0000:18:00.0"
 GPU_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/{GPU}"
@@ -19,7 +19,7 @@ def outcomes(node: Node, rule: Rule) -> list[Outcome]:
     """The rule's outcome for each of its subjects, which are compared whole at the end of the test."""
     results = check_results(node, [rule])
     for result in results:
-        note(outcome_text(node, result))
+        note_outcome(node, result)
     return [result.outcome for result in results]
 
 

@@ -12,7 +12,7 @@ from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from gdrkit.verdict.check_results import CheckResult
 from tests.index_builder import with_indexes
-from tests.known_answers import note, outcome_text
+from tests.known_answers import note_outcome
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
 
@@ -147,7 +147,7 @@ def kernel_log(*lines: str, from_boot: bool = True) -> str:
 def outcome(machine: Node, rule: Rule, subject: object = "node") -> Outcome:
     """The outcome, which is compared whole at the end of the test."""
     found = judge(machine, rule, subject)
-    note(outcome_text(machine, CheckResult(rule, subject, found)))
+    note_outcome(machine, CheckResult(rule, subject, found))
     return found
 
 

@@ -1,6 +1,7 @@
 """What every rule says of every node in tests/evidence, as it was reviewed.
 
-Equal outcomes of one rule are listed once, with the nodes and the number of their subjects."""
+Equal outcomes of one rule are listed once, with the nodes: the first three, and how many more; of a problem,
+every one. Names of devices and of the kernel's release that differ from node to node stand as <...>."""
 
 from __future__ import annotations
 
@@ -11,14 +12,17 @@ from collections.abc import Iterator
 import pytest
 
 from gdrkit.catalogue import every_rule
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.kernel import release
 from gdrkit.node import Node
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, Passed, Rule, Unknown
 from gdrkit.verdict.check_results import check_results
+from gdrkit.verdict.findings import subject_name
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
-from tests.known_answers import outcome_text, value_text
+from tests.known_answers import WIDTH, anywhere, outcome_text, value_text, wrapped
 
 
 @functools.cache
@@ -26,40 +30,60 @@ def node(name: str) -> Node:
     return Node(open_host(str(laid_down(name))))
 
 
+@functools.cache
+def kernel(name: str) -> str:
+    try:
+        return release(node(name))
+    except EvidenceMissing:
+        return ""
+
+
 @pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
-def test_the_outcomes_of_a_rule(rule: Rule, snapshot):
-    found: dict[str, Counter[str]] = {}
-    for name in names():
-        for result in check_results(node(name), [rule]):
-            outcome = outcome_text(node(name), result, places=False).partition(": ")[2]
-            found.setdefault(outcome, Counter())[name] += 1
-    rows = [_declared(rule), *(f"{outcome}\n  at {_listed(where)}" for outcome, where in found.items())]
+def test_a_rule(rule: Rule, snapshot):
+    """What it declares, each of its outcomes, and those without one of the sources."""
+    rows = [*_declared(rule), *_outcomes(rule), *_without_a_source(rule)]
     assert "\n".join(rows) == snapshot
 
 
-DECLARED = (
-    "layer", "permanent", "slows", "direction", "default_status", "loading", "module", "logged",
-    "at_registration", "whole_machine", "reported_by", "remedies", "settled_by", "cost", "references",
-)  # fmt: skip
+def _outcomes(rule: Rule) -> list[str]:
+    found: dict[str, Counter[str]] = {}
+    for name in names():
+        for result in check_results(node(name), [rule]):
+            said = outcome_text(node(name), result)
+            outcome = anywhere(said, subject_name(result.subject), kernel(name))
+            found.setdefault(outcome, Counter())[name] += 1
+    return [row for outcome, where in found.items() for row in _with_nodes(outcome, where)]
 
 
-def _declared(rule: Rule) -> str:
-    """What a rule says of its code on any node."""
-    rows = [f"takes: {value_text(rule.takes('nccl'))}"]
-    rows += [f"{name}: {value_text(getattr(rule, name))}" for name in DECLARED if getattr(rule, name)]
-    return "\n".join(rows)
+def _declared(rule: Rule) -> list[str]:
+    """What a rule says of its code on any node, but for its references."""
+    marks = [name for name in ("logged", "at_registration", "whole_machine") if getattr(rule, name)]
+    words = [rule.layer.value, f"{rule.default_status.value} by default", rule.direction]
+    words += [f"settled by {rule.settled_by.value}", *marks]
+    parts = {"takes": rule.takes("nccl"), "permanently": rule.permanent, "slows": rule.slows}
+    parts |= {"loading": rule.loading or "", "module": rule.module, "traits": rule.traits}
+    parts |= {"remedies": rule.remedies}
+    words += [f"{name} {value_text(value)}" for name, value in parts.items() if value]
+    asked = [f"shown by {value_text(command)}" for command in rule.reported_by]
+    return [*wrapped("", words), *([f"cost: {rule.cost}"] if rule.cost else []), *asked]
 
 
-def _listed(where: Counter[str]) -> str:
-    return ", ".join(name if number == 1 else f"{name} x{number}" for name, number in where.items())
+def _with_nodes(outcome: str, where: Counter[str]) -> list[str]:
+    """An outcome and its nodes, in one row if they fit."""
+    shown = [name if number == 1 else f"{name} x{number}" for name, number in where.items()]
+    if len(shown) > 4 and not outcome.startswith("failed"):
+        shown = [*shown[:3], f"{len(where) - 3} more nodes; {sum(where.values())} in all"]
+    whole = f"{outcome} -- {', '.join(shown)}"
+    if "\n" not in whole and len(whole) <= WIDTH:
+        return [whole]
+    return [outcome, *wrapped("  --", shown, ", ")]
 
 
 HIDDEN = 12
 """Sources that are hidden, one at a time, of those that an outcome is based on."""
 
 
-@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
-def test_what_a_rule_says_without_one_of_its_sources(rule: Rule, snapshot):
+def _without_a_source(rule: Rule) -> list[str]:
     """On the first node where it fails and the first where it passes, for the first such subject."""
     rows = []
     for kind in (Failed, Passed):
@@ -68,14 +92,19 @@ def test_what_a_rule_says_without_one_of_its_sources(rule: Rule, snapshot):
             continue
         name, subject = where
         whole = HidingHost(node(name).host)
-        rows.append(f"at {name}: {_outcome(whole, rule, subject)}")
+        said = _outcome(whole, rule, subject)
+        rows.append(f"at {name}, {said}")
         asked = list(whole.asked)
         by_outcome: dict[str, list[str]] = {}
         for source in asked[:: len(asked) // HIDDEN + 1]:
             changed = _outcome(HidingHost(node(name).host, {source}), rule, subject)
-            by_outcome.setdefault(changed, []).append(source)
-        rows += [f"  {outcome}\n    without {', '.join(hidden)}" for outcome, hidden in by_outcome.items()]
-    assert "\n".join(rows) == snapshot
+            changed = changed.replace(source, "that") if changed.startswith("unknown") else changed
+            by_outcome.setdefault("the same" if changed == said else changed, []).append(source)
+        same = by_outcome.pop("the same", [])
+        rows[-1] += f"; the same without any of {len(same)} others" if same else ""
+        for outcome, hidden in by_outcome.items():
+            rows += wrapped(f"  {outcome}, without", hidden, ", ")
+    return rows
 
 
 def _judged_so(rule: Rule, kind: type[Failed | Passed]) -> Iterator[tuple[str, object]]:
@@ -92,5 +121,5 @@ def _outcome(host: HidingHost, rule: Rule, subject: object) -> str:
         case Failed():
             return f"failed: {found.seen}"
         case Unknown():
-            return f"unknown: {found.missing.source}, {found.missing.why.value}"
+            return f"unknown: {found.missing.source} {found.missing.why.value}"
     return f"{type(found).__name__}: {found.why}"

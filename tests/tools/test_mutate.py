@@ -216,3 +216,14 @@ def test_a_test_that_fails_without_a_change_notices_nothing(toy, monkeypatch):
 def test_a_jump_that_the_interpreter_skips_is_judged_by_the_tests_of_its_condition(toy):
     judged, _ = outcomes(toy, "            continue")
     assert [row.split()[0] for row in judged] == ["killed"]
+
+
+@pytest.mark.parametrize(("switch", "status"), [("", 1), ("off", 0)])
+def test_snapshots_can_be_switched_off(tmp_path, switch, status):
+    test = tmp_path / "test_words.py"
+    test.write_text("def test_words(snapshot):\n    assert 'words' == snapshot\n")
+    words = ["-p", "tools.mutate_plugin", "-p", "no:cacheprovider", "-n0", f"--rootdir={tmp_path}"]
+    environment = os.environ | {"GDRKIT_MUTATE_SNAPSHOTS": switch}
+    done = subprocess.run([sys.executable, "-m", "pytest", *words, str(test)], cwd=ROOT, env=environment)
+
+    assert done.returncode == status

@@ -21,8 +21,12 @@ def named(descriptor: int) -> str:
 
 def test_the_memory_of_the_other_side_is_opened():
     file = SharedFile(anonymous=True)
-    os.close(open_file(file.path))
-    file.unlink()
+    opened = open_file(file.path)
+    try:
+        assert os.path.sameopenfile(opened, file.descriptor)
+    finally:
+        os.close(opened)
+        file.unlink()
 
 
 @pytest.mark.parametrize("folder", ["", FOLDER])

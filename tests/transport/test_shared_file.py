@@ -39,7 +39,7 @@ def test_unlinking_closes_once(tmp_path):
         other = os.open(tmp_path, os.O_RDONLY)
         os.dup2(other, number)
         file.unlink()
-        os.fstat(number)
+        assert os.path.sameopenfile(number, other)
         for kept in {number, other}:
             os.close(kept)
 

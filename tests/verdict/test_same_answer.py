@@ -14,10 +14,10 @@ from gdrkit.cli import main
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
-from tests.known_answers import matrix_text, verdict_text
+from tests.known_answers import findings_text, matrix_text, states_text
 for node in sys.argv[1:]:
     found = judge_node(Node(open_host(node)))
-    print(verdict_text(found), matrix_text(found))
+    print(findings_text(found.findings), states_text(found), matrix_text(found), found.assumes)
     for how in (["-v"], ["--json"]):
         main(["doctor", node, *how])
 """

@@ -131,4 +131,6 @@ def test_a_firmware_that_refuses_to_delete_is_named(programs, root):
 
 
 def test_undo_without_mokutil_does_nothing(programs, root):
-    withdraw(root, KEY, GIVEN, pytest.fail, "copy")
+    told: list[str] = []
+    withdraw(root, KEY, GIVEN, told.append, "copy")
+    assert not told

@@ -1,20 +1,33 @@
 """Every action of every procedure on the nodes in tests/evidence, as it was reviewed.
 
-Equal actions of one procedure are listed once, with the nodes and the families of distributions."""
+Equal actions of one procedure are listed once, with the first nodes and families of distributions and the
+number of all. Of a file that a person applies there is the first line: its content is in the tests of
+repair/config."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import pytest
 
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.kernel import release
 from gdrkit.node import Node
+from gdrkit.repair.platforms.action import (
+    Action,
+    AskPerson,
+    RemoveFile,
+    RunCommand,
+    SignModules,
+    WriteFile,
+)
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import every_remedy
 from gdrkit.repair.remedies.remedy import Remedy
 from tests.evidence_nodes import names
-from tests.known_answers import fields_text
+from tests.known_answers import anywhere, value_text, with_nodes, wrapped
 from tests.repair.platforms.test_procedures import CHOICES, FAMILIES, node
 from tests.repair.remedies.test_pairs import DERIVED
 
@@ -26,21 +39,72 @@ def every_case() -> Iterable[tuple[str, Node, ProcedureChoices]]:
     for name in names():
         yield name, node(name), PLAIN
         yield from ((f"{name} as {family}", node(name, family), PLAIN) for family in FAMILIES)
-        yield f"{name}, chosen", node(name), CHOSEN
-        yield f"{name}, volatile", node(name), VOLATILE
+        yield f"{name} chosen", node(name), CHOSEN
+        yield f"{name} volatile", node(name), VOLATILE
     yield from ((f"derived:{code}", derived(), PLAIN) for code, derived in DERIVED.items())
 
 
 @pytest.mark.parametrize("remedy", every_remedy(), ids=lambda remedy: remedy.name)
 def test_the_actions_of_a_procedure(remedy: Remedy, snapshot):
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for name, where, choices in every_case():
         procedure = procedure_for(where, remedy, choices)
-        actions = "\n".join(f"{type(row).__name__}\n{fields_text(row)}" for row in procedure.actions)
+        texts = ("\n".join(_rows_of(action)) for action in procedure.actions)
+        actions = tuple(anywhere(text, "", kernel(where)) for text in texts)
         found.setdefault(actions, []).append(name)
-    assert "\n".join(f"{actions}\n  at {_listed(where)}" for actions, where in found.items()) == snapshot
+    rows = []
+    variants: dict[str, list[str]] = {}
+    for actions, cases in found.items():
+        shown = [row for action in actions for row in _once(action, variants)] or ["nothing"]
+        rows += with_nodes("\n".join(shown), cases, shown=2)
+    assert "\n".join(rows) == snapshot
 
 
-def _listed(where: list[str]) -> str:
-    """The first cases, and the number of all."""
-    return f"{len(where)}: {'; '.join(where[:6])}"
+def _once(action: str, variants: dict[str, list[str]]) -> list[str]:
+    """The rows of an action; of one that was shown before the first row."""
+    head, *rest = action.split("\n")
+    before = variants.setdefault(head, [])
+    if rest and action in before:
+        which = "above" if len(before) == 1 else f"number {before.index(action) + 1} above"
+        return [f"{head}, as {which}"]
+    before.append(action)
+    return [head, *rest]
+
+
+def _rows_of(action: Action) -> list[str]:
+    """An action in the words of a shell, then why, and what is particular about it."""
+    match action:
+        case WriteFile():
+            head = [f"write {action.path} {action.mode:04o}: {action.why}"]
+            head += [f"  was {action.was[:12]}"] if action.was else []
+            return head + [f"  | {line}".rstrip() for line in action.content.splitlines()]
+        case RemoveFile():
+            return [f"remove {action.path}: {action.why}"]
+        case RunCommand():
+            return _rows_of_command(action)
+        case SignModules():
+            keys = f"with {action.key}, {action.certificate}, {action.digest}"
+            folders = ", ".join(sorted({path.rpartition("/")[0] for path in action.paths}))
+            files = [path.rpartition("/")[2] for path in action.paths]
+            return [f"sign {keys}: {action.why}", *wrapped(f"  in {folders}:", files, " ")]
+        case AskPerson():
+            first, *others = action.content.splitlines() or [""]
+            lines = [*action.commands, *([f"| {first} and {len(others)} lines"] if first else [])]
+            return [f"ask: {action.what}", *(f"  {line}" for line in lines)]
+    return [f"{type(action).__name__} {value_text(action)}"]
+
+
+def _rows_of_command(action: RunCommand) -> list[str]:
+    marks = [name for name in ("again", "may_fail", "never_executed") if getattr(action, name)]
+    lists = {"in the root": action.in_root, "touches": action.touches}
+    rows = [f"  undo: {shlex.join(argv)}" for argv in action.undo]
+    rows += [f"  {name}: {shlex.join(words)}" for name, words in lists.items() if words]
+    kind = f" ({', '.join(marks)})" if marks else ""
+    return [f"$ {shlex.join(action.argv)}{kind}: {action.why}", *rows]
+
+
+def kernel(node: Node) -> str:
+    try:
+        return release(node)
+    except EvidenceMissing:
+        return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,7 +18,7 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.loader import modprobe
-from gdrkit.node import Fact, Node, each_known
+from gdrkit.node import Fact, Node, Supposition, each_known
 from gdrkit.programs.environment import Environment, environment, parse_conf
 from gdrkit.repair.remedies import every_remedy, remedy_of
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, plan, what_then
@@ -39,6 +40,7 @@ def judged(name: str) -> tuple[Node, Verdict]:
     return node, judge_node(node)
 
 
+@functools.cache
 def observations() -> list[Fact]:
     """Every fact that declares what it observed, in all loaded modules of rules and facts."""
     found = {}
@@ -59,15 +61,21 @@ def test_a_remedy_is_named_by_a_rule_and_has_a_risk_and_an_undo(remedy):
     assert remedy.risk and remedy.undo and remedy.becomes
 
 
-@each_node
-@each_remedy
-def test_a_step_makes_observations_of_what_it_changes_stale(remedy, name):
+def effects(name: str) -> Iterator[tuple[Node, str, tuple[Supposition, ...]]]:
+    """The node, and each remedy that is possible on it with what it would change."""
     node, _ = judged(name)
-    try:
-        changes = tuple(remedy.effect(node))
-    except EvidenceMissing:
-        return  # the remedy is not possible on this node
-    after = node.after(remedy.name, changes)
+    for remedy in every_remedy():
+        with contextlib.suppress(EvidenceMissing):
+            yield node, remedy.name, tuple(remedy.effect(node))
+
+
+@each_node
+def test_a_step_makes_observations_of_what_it_changes_stale(name):
+    for node, remedy, changes in effects(name):
+        _observations_are_stale(node, node.after(remedy, changes), changes)
+
+
+def _observations_are_stale(node: Node, after: Node, changes: tuple[Supposition, ...]) -> None:
     touched = {change.key[0] for change in changes}
     for observation in observations():
         if touched & set(observation.saw):
@@ -107,14 +115,11 @@ def test_each_remedy_is_possible_on_some_node_and_each_observation_is_changed_by
 
 
 @each_node
-@each_remedy
-def test_a_step_leaves_the_node_as_it_was(remedy, name):
-    node, verdict = judged(name)
-    try:
-        judge_node(node.after(remedy.name, remedy.effect(node)))
-    except EvidenceMissing:
-        return
-    assert [state.state for state in judge_node(node).states] == [state.state for state in verdict.states]
+def test_a_step_leaves_the_node_as_it_was(name):
+    states = [state.state for state in judged(name)[1].states]
+    for node, remedy, changes in effects(name):
+        judge_node(node.after(remedy, changes))
+        assert [state.state for state in judge_node(node).states] == states, remedy
 
 
 def test_a_plan_ends_in_ready_and_is_short():
