@@ -67,7 +67,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"/(?:sys|proc)/[\w./:-]+:\S", r"(?!)"),
     (rf"link {_NAME}/\d+ (?:subnet_prefix \S+ .*)?state [A-Z]|{_NAME} port \d+ ==> \S+ \(", r"(?!)"),
     (r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]-", r"[ |\\+-]*[|\\+]-"),
-    (r"Successfully ran diagnostic for group|\| Diagnostic +\| Result", _TABLE),
+    (
+        r"Successfully ran diagnostic for group|\| Diagnostic +\| Result"
+        r"|\| (?:PCIe|GPU Memory|Fabric Manager|Denylist|NVML Library|Warning|Error) +\| [A-Z]",
+        _TABLE,
+    ),
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
