@@ -22,6 +22,9 @@ from gdrkit.explain.explanation import STATE
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 
+LINE_CHARACTERS = 300
+"""How much of a line is searched for an output that is one short line."""
+
 EMPTY = r"\A\Z"
 """An output without lines."""
 
@@ -253,7 +256,7 @@ def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:
                 if _search(row.command, block.command):
                     yield row, block
     for line in lines:
-        if line.kind in EVIDENCE and not line.cut and _search(_any_line(), line.text):
+        if line.kind in EVIDENCE and not line.cut and _any_line().search(line.text, 0, LINE_CHARACTERS):
             for row in OUTPUTS:
                 if not row.command:
                     yield row, Block(line.number, (), False, (line,), True)
@@ -265,10 +268,11 @@ def _with_command() -> tuple[AskedOutput, ...]:
 
 
 @functools.cache
-def _any_line() -> str:
+def _any_line() -> re.Pattern[str]:
     """What a line has that alone tells what it is."""
     rows = (row for row in OUTPUTS if not row.command)
-    return "|".join(f"(?:{pattern})" for row in rows for pattern in (row.shows, row.excludes) if pattern)
+    patterns = (pattern for row in rows for pattern in (row.shows, row.excludes) if pattern)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
 def _text(block: Block) -> str:

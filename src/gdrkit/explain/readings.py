@@ -53,6 +53,10 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 # -- ports -----------------------------------------------------------------------------------------------
 
 
+LINE_CHARACTERS = 400
+"""How much of a line is searched for a port: a row that names one is short."""
+
+
 class PortState(Struct, frozen=True):
     """The state of a port, as a listing names it."""
 
@@ -78,7 +82,7 @@ def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
             continue
         if found := _compiled("device").match(line.text):
             device = found["old"] or found["new"] or found["verbs"] or found["settings"]
-        elif found := _compiled("one_line").search(line.text):
+        elif found := _compiled("one_line").search(line.text, 0, LINE_CHARACTERS):
             state = found["state"] or found["netdev"] or found["link"] or found["shown"]
             yield PortState(found["name"] or found["linked"] or found["file"], _word(state), position)
         elif (found := _compiled("state").match(line.text)) and (device or _is_of_port(lines, position)):

@@ -89,6 +89,8 @@ def _misspelt(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             )
 
 
+MOST_CHARACTERS = 400
+"""How much of a line is searched for a driver, a GPU or a NIC."""
 _BRANCH = re.compile(
     rf"\bDriver Version\s*: *(?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
     rf"|NVRM version: .* (?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
@@ -100,13 +102,12 @@ _EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s
 def _unserved_efa(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
     """A driver of a branch that does not serve an EFA with GPUs that are coherent with their CPU."""
     shown = [line for line in lines if line.kind in ("machine", "shown", "typed")]
-    first = [
-        next((line for line in shown if pattern.search(line.text)), None)
-        for pattern in (_BRANCH, _COHERENT, _EFA)
-    ]
-    if first[0] is not None and all(first):
+    branch = next((line for line in shown if _BRANCH.search(line.text, 0, MOST_CHARACTERS)), None)
+    if branch is not None and all(
+        any(one.search(line.text, 0, MOST_CHARACTERS) for line in shown) for one in (_COHERENT, _EFA)
+    ):
         yield OtherLine(
-            first[0],
+            branch,
             "R595 does not serve an EFA with a GPU that is coherent with its CPU, such as GB200 and GB300"
             " on AWS",
             "Stay on R580, with NVreg_GrdmaPciTopoCheckOverride=1. No ACS setting helps: an EFA has no"
