@@ -17,6 +17,7 @@ def codes_of(text: str) -> list[str]:
 
 
 FABRIC = "$ nvidia-smi -q | grep -A 2 Fabric\n    Fabric\n        State    : {}\n        Status   : {}\n$\n"
+SMI = "|   0  NVIDIA A100-SXM4-80GB     On  | 00000000:18:00.0 Off |                   On |\n"
 SERVICE = "$ systemctl status nvidia-fabricmanager\n     Loaded: loaded\n     Active: {} (x) since Mon\n"
 
 PROVING = [
@@ -33,6 +34,7 @@ PROVING = [
     (FABRIC.format("Completed", "Failure"), "nvswitch-fabric-down"),
     (SERVICE.format("failed"), "nvswitch-fabric-down"),
     ("$ nvidia-imex-ctl -N\nDomain State: DEGRADED\n", "mnnvl-imex-not-ready"),
+    ("$ lsmod | grep mlx5\nmlx5_core   2273280  0\nmlxfw   36864  1 mlx5_core\n$\n", "no-rdma-device"),
     ("$ ucx_info -d | grep -i cuda\n$ uname -r\n6.8.0\n", "ucx-lacks-cuda"),
     ("| Warning  | GPU 3 is running at PCI link width 8X, which is below the minimum |\n",
      "link-degraded"),
@@ -50,6 +52,9 @@ STATES = [
     ("$ cat /sys/kernel/iommu_groups/*/type\nDMA-FQ\nDMA-FQ\n", "iommu-translating"),
     (SERVICE.format("inactive"), "nvswitch-fabric-down"),
     ('$ nvidia-smi -q | grep -A2 "MIG Mode"\n    MIG Mode\n        Current      : Enabled\n', "gpu-mig"),
+    (f"{SMI}|                          |                      |              Enabled |\n", "gpu-mig"),
+    ("[    0.612345] iommu: Default domain type: Translated\n", "iommu-translating"),
+    ("$ cat /proc/cmdline\nBOOT_IMAGE=/boot/vmlinuz-5.15.0 ro quiet intel_iommu=on\n", "iommu-translating"),
     ("$ nvidia-smi conf-compute -f\nCC status: ON\n", "gpu-confidential"),
     ("$ modinfo -F license nvidia\nNVIDIA\n", "driver-proprietary"),
     ("ii  nvidia-dkms-570-server   570.133.20-0ubuntu0.24.04.1  amd64  NVIDIA DKMS package\n",
@@ -75,6 +80,11 @@ def test_a_state_that_need_not_matter_is_called_so(text: str, code: str):
 
 NEAR_MISSES = [
     "$ cat /sys/kernel/iommu_groups/*/type\nidentity\nidentity\n",
+    f"{SMI}|                          |                      |             Disabled |\n",
+    "[    0.612345] iommu: Default domain type: Passthrough (set via kernel command line)\n",
+    "$ cat /proc/cmdline\nBOOT_IMAGE=/boot/vmlinuz-5.15.0 ro iommu=pt intel_iommu=on\n",
+    "$ lsmod | grep mlx5_core\nmlx5_core   2273280  1 mlx5_ib\n$\n",
+    "$ lsmod | grep mlx5\nmlx5_ib   434176  0\nmlx5_core   2273280  1 mlx5_ib\n$\n",
     FABRIC.format("Completed", "Success"),
     FABRIC.format("N/A", "N/A"),
     SERVICE.format("active"),

@@ -48,6 +48,22 @@ OUTPUTS = (
         states=True,
     ),
     AskedOutput(
+        codes=("iommu-translating",),
+        shows=r"\biommu: Default domain type: Translated\b"
+        r"|^(?!.*\biommu=(?:pt|off)\b).{0,60}\bBOOT_IMAGE=.*\bintel_iommu=on\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("no-rdma-device",),
+        command=r"^(?:sudo )?lsmod *(?:\| *grep (?:-\w+ )?[\"']?mlx5?[\"']?)?$",
+        shows=r"\A(?![\s\S]*^mlx5_ib\b)[\s\S]*^mlx5_core\b",
+    ),
+    AskedOutput(
+        codes=("no-rdma-device", "rdma-device-not-in-container"),
+        command=r"^(?:sudo )?ibv_devices$",
+        shows=r"\bnode GUID\s+-+\s+-+\s*\Z",
+    ),
+    AskedOutput(
         codes=("driver-not-loaded",),
         command=r"/proc/driver/nvidia/version",
         shows=r"version'?: No such file",
@@ -109,6 +125,11 @@ OUTPUTS = (
         codes=("gpu-mig",),
         command=r"\bnvidia-smi\b.*\bMIG|\bnvidia-smi -q -d MIG",
         shows=r"\bCurrent\s*: Enabled",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gpu-mig",),
+        shows=r"^\|\s+\|\s+\|\s+Enabled \|$",
         states=True,
     ),
     AskedOutput(
