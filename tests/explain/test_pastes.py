@@ -294,6 +294,29 @@ def test_a_shell_without_a_limit_excludes_that_limit_for_what_it_runs():
     assert codes_of(f"$ ulimit -l\n8192\n{failing}")[0] == "memlock-limit"
 
 
+def test_a_limit_that_slurm_prints_behind_its_rank_is_the_job_s():
+    limit = "$ srun -l -n2 bash -c 'ulimit -l'\n1: unlimited\n0: 8192\n"
+    line = "n1:3:4 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+    failing = f"$ srun -l ./job\n0: {line}\n"
+    found = explained(limit + failing).answer
+    assert (found.cause, str(found.sureness)) == ("memlock-limit", "likely")
+
+
+def test_a_table_of_limits_without_that_one_excludes_it():
+    limits = "max locked memory       (kbytes, -l) unlimited\nstack size  (kbytes, -s) 8192\n"
+    failing = "a6k:8112:8190 [4] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_create_qp failed\n"
+    assert "memlock-limit" not in codes_of(limits + failing)
+    assert "memlock-limit" in codes_of(failing)
+
+
+def test_a_driver_that_is_not_installed_is_why_it_is_not_loaded():
+    text = (
+        "$ nvidia-smi\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+        "$ modprobe nvidia\nmodprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-90\n"
+    )
+    assert codes_of(text)[0] == "module-not-found"
+
+
 def test_a_shell_says_nothing_of_the_limit_of_a_job_that_a_launcher_starts():
     failing = (
         "$ srun ./job\nn:1:2 [0] NCCL WARN Call to ibv_create_qp failed with error Cannot allocate memory\n"
@@ -347,4 +370,6 @@ def test_a_diagnosis_that_passed_is_not_about_the_network():
     passed = "| Diagnostic                | Result |\n| PCIe                      | Pass - All |\n"
     found = explained(passed).answer
     assert (found.kind, "none is about the way to the network" in found.sentence) == ("no-problem", True)
-    assert codes_of(passed.replace("Pass", "Fail")) == ["link-degraded"]
+    failed = explained(passed.replace("Pass", "Fail")).answer
+    assert (failed.kind, failed.cause) == ("nothing", None)
+    assert failed.lines[0].text.startswith("| PCIe")

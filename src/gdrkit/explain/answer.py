@@ -33,7 +33,16 @@ from gdrkit.explain.failing import fails, needs_path
 from gdrkit.explain.healthy import healthy, working
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
-from gdrkit.explain.ranking import BEHIND, BY_LINE, NOTE, OF_MEMORY, Candidate, brings_about, is_of_a_program
+from gdrkit.explain.ranking import (
+    BEHIND,
+    BY_LINE,
+    LISTED,
+    NOTE,
+    OF_MEMORY,
+    Candidate,
+    brings_about,
+    is_of_a_program,
+)
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
@@ -250,7 +259,7 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
         )
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
-    elif _is_listed(found[0], machines, (STATE,)):
+    elif found[0].code in LISTED or _is_listed(found[0], machines, (STATE,)):
         shown = f"The text shows no failure, but what may be one: {code_page(found[0].code)[0]}"
     elif _is_listed(found[0], machines, (ASKED,)):
         shown = f"{code_page(found[0].code)[0]} The text does not show whether that matters."

@@ -105,17 +105,12 @@ OUTPUTS = (
     ),
     AskedOutput(
         codes=("mnnvl-imex-not-ready",),
-        shows=r"^\s*Domain State: (?!UP\b)\w+",
+        shows=r"^Node #\d+ +[*-] \S+ +[*-] +(?:- )?(?!READY)[A-Z_]{4,}|^\s*Domain State: (?!UP\b)\w+",
         excludes=r"^\s*Domain State: UP$",
     ),
     AskedOutput(
         codes=("link-degraded",),
         shows=r"\bis running at PCI link (?:generation|width) \d+X?, which is below",
-    ),
-    AskedOutput(
-        codes=("link-degraded",),
-        shows=r"^\| PCIe +\| Fail\b",
-        states=True,
     ),
     AskedOutput(
         codes=("nvswitch-fabric-down",),
@@ -168,6 +163,16 @@ OUTPUTS = (
         command=r"\bucx_info -\w*d\w* *\| *grep (?:-\w+ )?[\"']?cuda[\"']?$",
         shows=EMPTY,
         excludes=r"\bcuda_copy\b",
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-cuda",),
+        shows=r"^# Configured with: .*--without-cuda\b",
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-cuda",),
+        command=r"\bucx_info -\w*d\w*(?: *\| *grep (?:-\w+ )?[\"']?(?:Transport|Component)\S*(?: .*)?)?$",
+        shows=r"\A(?![\s\S]*cuda)[\s\S]*Component: ib\b",
+        states=True,
     ),
     AskedOutput(
         codes=("ucx-lacks-verbs",),
@@ -240,6 +245,11 @@ OUTPUTS = (
         command=r"^ulimit (?:-[HS] )?-[HS]?l$",
         shows=r"(?!)",
         excludes=r"^unlimited$",
+    ),
+    AskedOutput(
+        codes=("memlock-limit",),
+        shows=r"(?!)",
+        excludes=r"^max locked memory\s+\(kbytes, -l\) unlimited$|^Max locked memory\s+unlimited\b",
     ),
     AskedOutput(
         codes=("no-rdma-device", "rdma-device-not-in-container", "no-efa-device"),

@@ -134,8 +134,7 @@ _LAUNCHED = re.compile(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|
 def _holds_for_job(code: str, host: TextHost) -> bool:
     """Whether what a shell excludes is excluded for the job: one that a launcher starts has other limits."""
     return code != "memlock-limit" or not any(
-        line.kind == "machine" and (is_of_nccl(line.text) or _LAUNCHED.search(line.command))
-        for line in host.own_lines
+        line.kind == "typed" and _LAUNCHED.search(line.text) for line in host.own_lines
     )
 
 

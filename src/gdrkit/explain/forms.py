@@ -50,7 +50,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"Settings for \S+:$", _INDENTED),
     (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
     (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|tc: "),
-    (r"\| NVIDIA-SMI \d", _TABLE),
+    (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
     (r"\+-{20,}\+?-*\+?", _TABLE),
     (
         r"No devices were found$|Unable to determine the device handle for|NVIDIA-SMI has failed because",
@@ -76,6 +76,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"# Library version: \d|# API headers version: ", r"# \w"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
+    (
+        r"Connectivity Table Legend:|Node #\d+ +[*-] \S+ +[*-] |Domain State: [A-Z]",
+        r"[A-Z] - |![A-Z]! - |Nodes:$|Node #\d|\s+(?:Nodes From|\d+ )|Domain State: |\d\d?/\d\d/\d{4} ",
+    ),
     (r"\[key \d+\]$|SHA1 Fingerprint: ", r"\s+\S|Certificate:|SHA1 Fingerprint"),
     (r"(?:OK|FAIL|WARN|WARNING)\t\S", r"\s+\S"),
     (r"(?:iommu|DMAR|AMD-Vi): [A-Z]", r"(?!)"),

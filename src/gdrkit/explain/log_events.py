@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.acs_ports import acs_readings
 from gdrkit.explain.asked_outputs import asked_readings
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.disk_listings import disk_readings
@@ -84,6 +85,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             *xid_readings(own_lines),
             *asked_readings(own_lines),
             *disk_readings(own_lines),
+            *acs_readings(own_lines),
         )
     ]
     for position, line in enumerate(own_lines):
@@ -252,9 +254,8 @@ def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             seen = " and ".join(_less(found, best, title))
             if seen:
                 decides = bool(best and title and (found["slow"] or found["narrow"]))
-                yield Reading(
-                    line, position, ("link-degraded",), f"the link runs at {seen}", decides=decides
-                )
+                of = f"the link of {title.split()[0]}" if title else "the link"
+                yield Reading(line, position, ("link-degraded",), f"{of} runs at {seen}", decides=decides)
             best = None
 
 

@@ -50,9 +50,8 @@ SETTING = 4.0
 """A setting that turns a path off, where nothing else fails: between the first of several causes of a line
 that fails and its only cause."""
 
-LISTED = frozenset(("acs-redirect", "gpu-vgpu"))
-"""What lspci and nvidia-smi list without saying whether it matters: a bridge that need not be between a GPU
-and its NIC, and a vGPU whose profile may allow it."""
+LISTED = ("acs-redirect",)
+"""What lspci lists without saying whether it matters: a bridge that need not be between GPU and NIC."""
 
 HARDWARE, BESIDE = 6.0, 2.0
 """A product that can never do it, named by people alone: where what fails is what fails there, and beside a
@@ -163,6 +162,8 @@ printed line; a third one is too weak to take the first place."""
 
 def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     """The candidates, but a cause that brings the first one about comes before it."""
+    if ordered and ordered[0].code == "module-not-found" and ordered[0].subject == "nvidia":
+        return ordered  # which is why the driver is not loaded, and not the other way round
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
@@ -268,7 +269,8 @@ def _of_line(
         leads = leads or (left == [code] and len(line.codes) > 1 and line.note != NO_ERROR)
         weight = LEADING if leads else first / (index + 1)
         weight *= QUOTED if line.claimed else 1
-        if only and (code in LISTED or line.note == STATE):
+        listed = line.note == STATE or (code in LISTED and not line.note)
+        if only and listed:
             weight = min(weight, FIRST_CAUSE)
         if line.note == ASKED:
             weight = NOTE
@@ -283,10 +285,7 @@ def _of_line(
             code=code,
             weight=_hardware_weight(code, topics, failing) if named else weight,
             sureness=Sureness.LIKELY
-            if only
-            and not line.claimed
-            and code not in LISTED
-            and line.note not in (ASKED, SET, STATE, NO_ERROR)
+            if only and not (line.claimed or listed) and line.note not in NO_FAILURE
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.blocks import EVIDENCE, blocks
-from gdrkit.explain.explanation import SET
+from gdrkit.explain.explanation import SET, STATE
 from gdrkit.explain.rdma_files import rdma_files
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
@@ -203,7 +203,7 @@ def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     for position, line in enumerate(lines):
         found = _compiled("listed_gpu").search(line.text) if line.kind in EVIDENCE else None
         if found is not None and VGPU_NAME.search(found["name"]):
-            yield Reading(line, position, ("gpu-vgpu",), f"{found['name']} is the name of a vGPU")
+            yield Reading(line, position, ("gpu-vgpu",), STATE)
             return
 
 
@@ -219,7 +219,7 @@ def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """A limit of locked memory that is too low for RDMA, as `ulimit -a`, `ulimit -l` and /proc/PID/limits
     print it."""
     for position, line in enumerate(lines):
-        alone = _compiled("alone").fullmatch(line.command) is not None
+        alone = _compiled("alone").search(line.command) is not None
         found = _compiled("kbytes" if alone else "limit").match(line.text) if line.kind in EVIDENCE else None
         if found is not None:
             given = found.groupdict()
@@ -324,8 +324,8 @@ _PATTERNS = {
         r"\s+(?P<kbytes>\d{1,12})"
         r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
-    "alone": r"ulimit (?:-[HS] )?-[HS]?l",
-    "kbytes": r"\s*(?P<kbytes>\d{1,12})\s*$",
+    "alone": r"\bulimit (?:-[HS] )?-[HS]?l\b",
+    "kbytes": r"\s*(?:\d{1,4}: )?(?P<kbytes>\d{1,12})\s*$",
     "gid_index": rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b",
     "listed_gpu": (
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"

@@ -20,7 +20,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.measured import OF_A_GPU, PERFTEST
-from gdrkit.explain.ranking import is_of_a_program
+from gdrkit.explain.ranking import LISTED, is_of_a_program
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
@@ -139,9 +139,13 @@ def _head(answer: Answer) -> str:
 
 def _note_of(explanation: Explanation) -> str:
     """What is known of the line on which an answer stands; "" if nothing is."""
-    lines = (line for machine in explanation.machines for line in machine.open)
-    own = (line for line in lines if [line.line] == [one.line for one in explanation.answer.lines[:1]])
-    return next((line.note for line in own), "")
+    first = next(iter(explanation.answer.lines), None)
+    if first is None:
+        return ""
+    notes = [line.note for one in explanation.machines for line in one.open if line.line == first.line]
+    proven = (found for one in explanation.machines for found in one.established)
+    notes += [found.seen for found in proven if first in found.proofs[:1] and found.seen != first.text]
+    return notes[0] if notes and explanation.answer.subject == "" else ""
 
 
 def _how_sure(answer: Answer, note: str) -> str:
@@ -153,7 +157,9 @@ def _how_sure(answer: Answer, note: str) -> str:
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
-    if answer.kind is AnswerKind.SEVERAL and (not answer.others or note in (STATE, ASKED)):
+    if answer.kind is AnswerKind.SEVERAL and (
+        not answer.others or note in (STATE, ASKED) or answer.others[0].code in LISTED
+    ):
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.SEVERAL:
         return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure."
@@ -167,7 +173,7 @@ def _how_sure(answer: Answer, note: str) -> str:
         Sureness.POSSIBLE: "has this cause most often",
     }
     where = f", on {answer.machine}" if answer.machine else ""
-    seen = f": {note}" if note and answer.sureness is Sureness.LIKELY else ""
+    seen = f": {note}" if note else ""
     return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}{seen}."
 
 
