@@ -244,6 +244,7 @@ FAR = ("pair-cross-socket", "pair-distant")
 """Distances in a topology, which fail at nothing themselves."""
 
 
+NO_FAILURE_SHOWN = "The text shows no failure, but what may be one"
 MAX_CAUSES = 9
 """Causes that are listed where nothing ranks them: those of EFAULT are nine."""
 
@@ -260,7 +261,7 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     elif found[0].code in LISTED or _is_listed(found[0], machines, (STATE,)):
-        shown = f"The text shows no failure, but what may be one: {code_page(found[0].code)[0]}"
+        shown = f"{NO_FAILURE_SHOWN}: {code_page(found[0].code)[0]}"
     elif _is_listed(found[0], machines, (ASKED,)):
         shown = f"{code_page(found[0].code)[0]} The text does not show whether that matters."
     return plain(

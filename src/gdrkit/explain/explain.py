@@ -37,6 +37,7 @@ from gdrkit.explain.logged_job import (
     no_log,
     undecided,
 )
+from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.question import question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
@@ -81,7 +82,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, about)
     answered = answer(text.lines, shown, found, about, other, job)
-    examples = job is not None and job.decides_nothing and answered.kind in UNPROVEN
+    by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
+    examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(
         answer=undecided() if examples else answered,
         machines=shown,

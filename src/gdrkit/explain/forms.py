@@ -80,6 +80,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"Connectivity Table Legend:|Node #\d+ +[*-] \S+ +[*-] |Domain State: [A-Z]",
         r"[A-Z] - |![A-Z]! - |Nodes:$|Node #\d|\s+(?:Nodes From|\d+ )|Domain State: |\d\d?/\d\d/\d{4} ",
     ),
+    (r"Group +Comms +Nodes +Ranks\b| +\d+(?: +\d+(?:-\d+)?){5} +[A-Z_]+ +[A-Z_]+$", r" +[#\d]"),
     (r"\[key \d+\]$|SHA1 Fingerprint: ", r"\s+\S|Certificate:|SHA1 Fingerprint"),
     (r"(?:OK|FAIL|WARN|WARNING)\t\S", r"\s+\S"),
     (r"(?:iommu|DMAR|AMD-Vi): [A-Z]", r"(?!)"),

@@ -15,13 +15,13 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.logged_job import CHANNELS
-from gdrkit.explain.measured import BENCHMARKS, DCGM, DOWN, ESTIMATED, PORTS
+from gdrkit.explain.measured import BENCHMARKS, DCGM, DOWN, ESTIMATED, OF_A_GPU, PERFTEST, PORTS, RAS
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
 
 
-def working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+def working(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> Answer | None:
     """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
     for machine in machines:
         for fact in machine.known:
@@ -35,7 +35,9 @@ def working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
                     sureness=Sureness.CERTAIN,
                     lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
                 )
-    return _in_use(machines, failing)
+    found = _in_use(machines, failing)
+    measures = any(fact.name in BENCHMARKS for machine in machines for fact in machine.known)
+    return None if measures and found is not None and found.kind is AnswerKind.NOTHING else found
 
 
 def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
@@ -79,15 +81,16 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         other = RankedCause("port-down", code_page("port-down")[0], down.line)
         proof = (QuotedLine(down.line or 1, down.text),)
         return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
-    elif PORTS in facts or DCGM in facts:
-        shown = [facts[name] for name in (PORTS, DCGM) if name in facts]
+    elif names := [name for name in (PORTS, DCGM, RAS) if name in facts]:
+        shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
     else:
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
     what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
+    works = PERFTEST in facts and OF_A_GPU in facts[PERFTEST].value
     return plain(
-        AnswerKind.NO_PROBLEM,
+        AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
         f"The text shows {what}: {words}.",
         sureness=Sureness.CERTAIN,
         lines=quoted,

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.answer import NO_FAILURE_SHOWN
 from gdrkit.explain.explanation import (
     ASKED,
     STATE,
@@ -20,7 +21,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.measured import OF_A_GPU, PERFTEST
-from gdrkit.explain.ranking import LISTED, is_of_a_program
+from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
@@ -158,7 +159,7 @@ def _how_sure(answer: Answer, note: str) -> str:
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL and (
-        not answer.others or note in (STATE, ASKED) or answer.others[0].code in LISTED
+        not answer.others or note in (STATE, ASKED) or answer.sentence.startswith(NO_FAILURE_SHOWN)
     ):
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.SEVERAL:

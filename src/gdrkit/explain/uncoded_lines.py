@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit import catalogue
+from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised
@@ -34,6 +35,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_misspelt(lines),
         *_unequal_plugins(lines),
         *_unserved_efa(lines),
+        *_ras_groups(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
     return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
@@ -86,6 +88,19 @@ def _misspelt(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 f"{name} is misspelt: no program reads it, so the setting {meant} is not made",
                 f"Write {meant}",
                 BY_LINE * QUOTED,
+            )
+
+
+def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """Communicators in the report of ncclras that do not run, or have errors."""
+    for line in lines:
+        found = RAS_GROUP.match(line.text) if line.kind in ("machine", "shown") else None
+        if found is not None and found.group("status", "errors") != ("RUNNING", "OK"):
+            yield OtherLine(
+                line,
+                f"NCCL's RAS reports a group of communicators as {found['status']}, {found['errors']}",
+                "Look at the ranks that the report names below this table; the others wait for them",
+                BY_LINE,
             )
 
 

@@ -23,7 +23,7 @@ _ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 _FLAGS = re.compile(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
 """Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
 _STATES_NOTHING = re.compile(
-    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*\s?){1,6}$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
     r"|(?:export |set )?[A-Z]\w*="
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
     r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"
