@@ -28,7 +28,7 @@ _TERM = re.compile(rf"(?<![\w/.-])({_NAMES})(?![\w/=-]|\.\w| \(|: )")
 
 
 TO_FIND_OUT = "; to find out, run: "
-"""Before the command of a question, whose placeholders are no terms."""
+"""Before the command of a question; the glossary leaves what follows alone."""
 
 
 def explained(rows: Iterable[Row]) -> Iterator[Row]:
