@@ -57,18 +57,19 @@ def test_the_thread_that_waits_takes_the_steps(queue):
     threads, gate = [], threading.Event()
 
     def steps():
-        for _ in range(100):
+        while not gate.is_set():
             threads.append(threading.get_ident())
             yield at_once
-        yield from until(gate.is_set)
 
     operation = queue.put(steps())
     with operation.progressing():
-        while len(threads) < 100:
+        before = len(threads)
+        while len(threads) < before + 100:
             operation.done()
         gate.set()
     wait(operation)
-    assert set(threads) == {threading.get_ident()}
+    # The background may end the step that it has begun.
+    assert sum(thread != threading.get_ident() for thread in threads[before:]) <= 1
 
 
 def test_the_background_takes_the_steps_that_no_thread_waits_for(queue):
