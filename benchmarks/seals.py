@@ -15,14 +15,14 @@ import statistics
 import time
 
 from gdrkit.transport import Connection, connect, generate_key, listen
-from gdrkit.transport.sealed_socket import _FRAME, _Direction
+from gdrkit.transport.sealed_socket import _FRAME, _SealedDirection
 
 SIZES = (8, 64 << 10, 1 << 20, 64 << 20)
 
 
 def mac_us(count: int = 20_000) -> float:
     """Microseconds to make or check the tag of a message's header."""
-    direction, header = _Direction(bytes(32), "listen"), bytes(16)
+    direction, header = _SealedDirection(bytes(32), "listen"), bytes(16)
     begun = time.perf_counter()
     for _ in range(count):
         mac = direction.next(_FRAME)

@@ -1,11 +1,13 @@
 """Memory of any library: the supported interfaces, and what is refused."""
 
 import array
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from gdrkit.transport import TransportError, buffer
-from gdrkit.transport.buffers import memory
+from gdrkit.transport.buffers import current_stream, memory
 
 
 @pytest.mark.parametrize(
@@ -77,3 +79,34 @@ def test_a_read_only_gpu_array_can_be_sent():
 @pytest.mark.parametrize(("shape", "strides", "size"), [((1, 4), (999, 4), 16), ((0, 4), (1, 1), 0)])
 def test_strides_without_a_next_item_do_not_matter(shape, strides, size):
     assert buffer(_OnGpu(shape, strides)).size_bytes == size
+
+
+class _Current:
+    """An object with the CUDA array interface of a library that says which stream is current."""
+
+    def __init__(self, stream):
+        self.__cuda_array_interface__ = {"shape": (1,), "typestr": "|u1", "data": (1, False), "version": 3}
+        if stream != "none said":
+            self.__cuda_array_interface__["stream"] = stream
+
+
+@pytest.mark.parametrize(
+    ("said", "stream"), [(140_000, 140_000), (1, 0), (2, 2), (None, 0), ("none said", 0)]
+)
+def test_the_current_stream_is_what_the_library_says(said, stream):
+    assert current_stream(_Current(said)) == stream
+
+
+def test_the_current_stream_of_a_tensor_is_that_of_pytorch_on_its_device(monkeypatch):
+    torch = ModuleType("torch")
+    torch.Tensor = type("Tensor", (), {"is_cuda": True, "device": "cuda:1"})
+    streams = {"cuda:1": SimpleNamespace(cuda_stream=77)}
+    torch.cuda = SimpleNamespace(current_stream=streams.__getitem__)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert current_stream(torch.Tensor()) == 77
+    torch.Tensor.is_cuda = False
+    assert current_stream(torch.Tensor()) == 0
+
+
+def test_host_memory_has_no_stream():
+    assert current_stream(bytearray(1)) == current_stream(memoryview(b"x")) == 0

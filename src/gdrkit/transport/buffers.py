@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
 
 _CHECK_BYTES = 16 << 20  # GPU memory copied to the host at a time for a CRC
+_LEGACY_STREAM = 1  # CUDA array interface, version 3: the default stream
 _PY_BUFFER_WORDS = 10  # Py_buffer of CPython's object.h; the first word is the address
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
 
@@ -91,6 +93,17 @@ def buffer(thing: Any, *, writable: bool = False) -> Buffer:
     if writable and view.readonly:
         raise TransportError("the memory is read-only")
     return Buffer(_address_of(view), view.nbytes, None, (thing, view))
+
+
+def current_stream(thing: Any) -> int:
+    """The stream on which PyTorch works on its tensors now, or a library that names one in the CUDA array
+    interface (CuPy); else the default stream, 0.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, torch.Tensor):
+        return int(torch.cuda.current_stream(thing.device).cuda_stream) if thing.is_cuda else 0
+    stream = (_cuda_array_interface(thing) or {}).get("stream")
+    return int(stream) if stream and stream != _LEGACY_STREAM else 0
 
 
 def _cuda_array_interface(thing: Any) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
-from gdrkit.transport.buffers import Buffer, buffer
+from gdrkit.transport.buffers import Buffer, buffer, current_stream
 from gdrkit.transport.errors import PeerLost, TimedOut, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
@@ -24,6 +24,8 @@ from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.transfer import OneSided, Transfer
 from gdrkit.transport.window import Window, open_window
 
+CURRENT = -1
+"""In place of a stream: the one that is current in the memory's library, as `current_stream` says."""
 MESSAGES, OURS, THEIRS = 0, 1, 2
 """The three channels: messages, requests made by this side, requests made by the other side."""
 
@@ -32,6 +34,8 @@ _MOST_OFFERS = 1024
 _MOST_WRITES = 16_384
 """Write requests of the other side whose data has not arrived: a peer that asks without end and sends
 nothing would fill the memory."""
+_CAPTURE_IMPLICIT = 906
+"""CUresult for the default stream while another one captures a graph: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT."""
 _SEND_TIMEOUT = struct.pack("ll", 5, 0)
 """How long a peer that is sent a message may read nothing: struct timeval, SO_SNDTIMEO of socket(7)."""
 
@@ -77,30 +81,30 @@ class Connection:
         self._reader = threading.Thread(target=self._listen, name="gdrkit-control", daemon=True)
         self._reader.start()
 
-    def send(self, thing: Any, *, stream: int | None = 0, integrity: bool = False) -> Transfer:
+    def send(self, thing: Any, *, stream: int | None = CURRENT, integrity: bool = False) -> Transfer:
         """Start sending memory; `buffer` lists what is accepted. Returns at once, with two exceptions on the
         path `shared`: it waits while 64 messages are in flight, and while messages of the other kind of
         memory (host or GPU) are in flight.
 
-        GPU memory is sent after the work that is queued on `stream` now (a CUstream as an int; 0 is the
-        default stream). Work queued on `stream` later waits until the memory may be overwritten. With None
-        the memory is sent at once, without stream order: first wait for all work that writes to it. With
-        `integrity` the CRC-32 is sent too, and the receiver's `wait` raises IntegrityFailed if the bytes
-        differ. The CPU reads the memory for that, which is slow. Raises TransportError if the connection is
-        broken.
+        GPU memory is sent after the work that is queued on `stream` now: by default the stream that is
+        current in PyTorch or CuPy, else a CUstream as an int (0 is the default stream). Work queued on
+        `stream` later waits until the memory may be overwritten. With None the memory is sent at once,
+        without stream order: first wait for all work that writes to it. With `integrity` the CRC-32 is sent
+        too, and the receiver's `wait` raises IntegrityFailed if the bytes differ. The CPU reads the memory
+        for that, which is slow. Raises TransportError if the connection is broken.
         """
-        what = _memory(thing, stream)
+        what, stream = _memory(thing, stream)
         crc = self._crc(what, stream) if integrity else None
         with self._lock:
             self._check()
             return Transfer(self, self._channels[MESSAGES].transmit(what, stream, crc), what, received=False)
 
-    def recv(self, thing: Any, *, stream: int | None = 0) -> Transfer:
+    def recv(self, thing: Any, *, stream: int | None = CURRENT) -> Transfer:
         """Start receiving a message of exactly this memory's size. As in `send`, work queued on `stream`
         later sees the message. With None nothing may access the memory before `wait` returns, and a large
         message arrives a little sooner on the path `shared`.
         """
-        into = _memory(thing, stream, writable=True)
+        into, stream = _memory(thing, stream, writable=True)
         with self._lock:
             self._check(receiving=True)
             return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
@@ -161,19 +165,21 @@ class Connection:
         to: protocol.Region,
         offset: int = 0,
         *,
-        stream: int | None = 0,
+        stream: int | None = CURRENT,
         integrity: bool = False,
     ) -> Transfer:
         """Start writing memory into the other side's region; the other side does not have to call anything.
         The transfer is done when the bytes are in place. `wait` raises RemoteRefused for an access that the
         region does not allow.
         """
-        what = _memory(thing, stream)
+        what, stream = _memory(thing, stream)
         return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
 
-    def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = 0) -> Transfer:
+    def read(
+        self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = CURRENT
+    ) -> Transfer:
         """Start reading from the other side's region into memory. As `write`."""
-        into = _memory(thing, stream, writable=True)
+        into, stream = _memory(thing, stream, writable=True)
         return self._ask(into, of, offset, False, stream, None)
 
     def _ask(
@@ -355,16 +361,22 @@ class Connection:
         self.close()
 
 
-def _memory(thing: Any, stream: int | None, *, writable: bool = False) -> Buffer:
-    """The memory of a message. Waits for a GPU's writes to mapped memory that is sent: no copy on the stream
-    does. Raises TransportError if the stream is capturing a CUDA graph: work queued there does not run.
+def _memory(thing: Any, stream: int | None, *, writable: bool = False) -> tuple[Buffer, int | None]:
+    """The memory of a message, and its stream. Waits for a GPU's writes to mapped memory that is sent: no
+    copy on the stream does. Raises TransportError if the stream is capturing a CUDA graph, or waits for one
+    that is: work queued there does not run.
     """
+    if stream == CURRENT:
+        stream = current_stream(thing)
     if isinstance(thing, MappedMemory) and not writable:
         thing.settle(stream)
     what = buffer(thing, writable=writable)
-    if stream and what.device is not None:
+    if stream is not None and what.device is not None:
         status = ctypes.c_int()
-        cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
-        if status.value:
+        with cuda().on(what.device):
+            result = cuda().function("cuStreamIsCapturing")(stream, ctypes.byref(status))
+        if status.value or result == _CAPTURE_IMPLICIT:
             raise TransportError("the stream is capturing a CUDA graph; a message cannot be part of a graph")
-    return what
+        if result:
+            raise cuda().error("cuStreamIsCapturing", result)
+    return what, stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.native.cuda import cuda
@@ -12,7 +13,7 @@ _DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
 
 
 class Gpu:
-    """Streams for copies, and events, of a device. All methods but `copy` and `close` need its context, and
+    """Streams for copies, and events, of a device. All methods but `close` need its context, and
     all raise CudaError.
     """
 
@@ -59,11 +60,10 @@ class Gpu:
         """Make work queued later on a stream wait for our latest work on a program's stream."""
         self.driver.call("cuStreamWaitEvent", stream, self._marks[other], 0)
 
-    def copy(self, destination: int, source: int, size_bytes: int) -> None:
-        """Copy between any two addresses that CUDA knows; returns when it is done."""
-        with self.driver.on(self._device):
-            self.driver.copy(destination, source, size_bytes, self.stream)
-            self.driver.call("cuStreamSynchronize", self.stream)
+    def copied(self, destination: int, source: int, size_bytes: int) -> Callable[[], bool]:
+        """Copy between any two addresses that CUDA knows. Returns whether it is done, as `passed`."""
+        self.driver.copy(destination, source, size_bytes, self.stream)
+        return partial(self.passed, self.record(self.stream))
 
     def close(self, release: Callable[[], object] = lambda: None) -> None:
         """Wait for all queued work, and free the streams and the events. `release` is called again and again

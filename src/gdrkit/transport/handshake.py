@@ -25,7 +25,6 @@ NONCE_BYTES, PROOF_BYTES, MIN_KEY_BYTES, IDENTITY_BYTES = 32, 32, 16, 16
 NEW_SESSION = bytes(IDENTITY_BYTES)
 CONTROL = b"control"
 _LENGTH = struct.Struct("!I")
-_RECEIVED_BYTES = 256 << 10  # that a CPU's cache holds between the kernel's copy and the next
 
 Steps = Generator[tuple[bytes, int], bytes, bytes]
 """Half of a handshake without I/O: it yields what to send and how many bytes it needs next, is sent those
@@ -120,31 +119,23 @@ def _digest(key: bytes, *parts: bytes) -> bytes:
 
 
 def read_exactly(sock: socket.socket, count: int, deadline: float | None = None) -> bytes:
-    """Exactly `count` bytes. Raises as `receive_into`."""
-    found = bytearray(count)
-    receive_into(sock, memoryview(found), deadline)
-    return bytes(found)
-
-
-def receive_into(
-    sock: socket.socket, target: memoryview, deadline: float | None = None, mac: hmac.HMAC | None = None
-) -> None:
-    """Fill memory, and update a MAC with it. Raises PeerLost at the end of the stream, TimedOut at the
-    deadline, however many bytes arrive before it.
+    """Exactly `count` bytes. Raises PeerLost at the end of the stream, TimedOut at the deadline, however
+    many bytes arrive before it.
     """
+    found = bytearray(count)
+    target = memoryview(found)
     while target:
         try:
             _limit(sock, deadline)
-            count = sock.recv_into(target, min(len(target), _RECEIVED_BYTES))
+            received = sock.recv_into(target)
         except TimeoutError:
             raise TimedOut("timed out: the other side did not answer in time") from None
         except OSError as error:
             raise PeerLost(f"the connection broke: {error.strerror}") from None
-        if not count:
+        if not received:
             raise PeerLost("the other side closed the connection")
-        if mac:
-            mac.update(target[:count])
-        target = target[count:]
+        target = target[received:]
+    return bytes(found)
 
 
 def send_all(sock: socket.socket, data: bytes | memoryview, deadline: float | None = None) -> None:

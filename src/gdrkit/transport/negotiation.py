@@ -32,6 +32,17 @@ class LocalChannel(Channel):
     def __init__(self, out: SharedDirection | PeerDirection, into: SharedDirection | PeerDirection) -> None:
         super().__init__((out, into))
         self.out, self.into = out, into
+        self._pair()
+
+    def prepare(self, device: int | None) -> None:
+        if device is not None and device not in self.prepared:
+            super().prepare(device)
+            self._pair()
+
+    def _pair(self) -> None:
+        """Let a thread that waits for one direction drive both."""
+        for one, other in zip(self.out.drivers(), self.into.drivers()):  # noqa: B905 (Python 3.9)
+            one.partner, other.partner = other, one
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         self.prepare(what.device)
@@ -47,7 +58,7 @@ DIRECTIONS = 6
 _MORE_SOCKETS = 3
 """On `tcp`, for each direction of messages, after the DIRECTIONS."""
 _SERVICE_SHARE = 4  # the rings for one-sided access are smaller than those for messages
-_PEER_SHARE = 4  # on `peer` few messages need a ring
+_SMALL_SHARE = 4  # on `peer` few messages need a ring; between CPUs a CPU's cache should hold it
 _Link = TypeVar("_Link")
 
 
@@ -77,6 +88,7 @@ class PreparedPath:
     def __init__(self, path: str, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello) -> None:
         self.path, self.gpu = path, side.gpu
         self.anonymous = mine.pid_namespace == theirs.pid_namespace != ""
+        self._large_rings = path == "shared" and bool(mine.gpu or theirs.gpu)
         self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
         self.sockets: dict[int, SealedSocket] = {}  # by index
@@ -100,7 +112,7 @@ class PreparedPath:
         if self._needs_rings:
             for index in range(DIRECTIONS):
                 share = 1 if index < 2 else _SERVICE_SHARE
-                share *= _PEER_SHARE if self.path == "peer" else 1
+                share *= 1 if self._large_rings else _SMALL_SHARE
                 self.rings.append(Ring.create(ring_bytes=RING_BYTES // share, anonymous=self.anonymous))
 
     def open_rings(self, names: Sequence[str]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.errors import TransportError
 
 SPIN_SECONDS = 0.002
 yield_cpu = ctypes.CDLL(None).sched_yield
@@ -38,15 +37,6 @@ def back_off(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
         time.sleep(seconds)
     else:
         yield_cpu()
-
-
-def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: False) -> None:
-    """Wait for a condition. Raises PeerLost if `gone` is true meanwhile."""
-    begun = time.monotonic()
-    while not condition():
-        if gone():
-            raise PeerLost("the other process is gone")
-        back_off(time.monotonic() - begun)
 
 
 class Operation(Protocol):
@@ -85,7 +75,7 @@ class Channel(ABC):
     """A bidirectional channel on one path between two processes. Messages stay in order."""
 
     def __init__(self, directions: Sequence[Direction]) -> None:
-        self._directions = directions
+        self._directions, self.prepared = directions, set[int]()
 
     @abstractmethod
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
@@ -99,9 +89,10 @@ class Channel(ABC):
         """Allocate what memory of a device needs. For all directions together: pinning memory may block on a
         stream that waits for another direction.
         """
-        if device is not None:
+        if device is not None and device not in self.prepared:
             for direction in self._directions:
                 direction.prepare(device)
+            self.prepared.add(device)
 
     def abandon(self) -> None:
         """End all waits, since the peer is gone. Operations in flight end; their bytes are undefined."""
@@ -127,28 +118,3 @@ class ConnectionState(Protocol):
 
     def break_(self, error: TransportError) -> None:
         """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
-
-
-class ThreadedOperation(Operation):
-    """An operation that a thread executes; its result is the announced CRC-32, or None."""
-
-    def __init__(self, future: Future[int | None]) -> None:
-        self._future = future
-
-    def back_off(self, waited: float) -> None:
-        # Do not spin: that would take the GIL from the thread. Do not sleep long either: a CPU of a virtual
-        # machine takes 100 us to wake up.
-        wait((self._future,), pause(waited, 0.0))
-
-    def done(self) -> bool:
-        if not self._future.done():
-            return False
-        self._future.result()
-        return True
-
-    def result(self) -> int | None:
-        """Wait until it is done. Raises the operation's error if it failed."""
-        return self._future.result()
-
-    def expected_crc32(self) -> int | None:
-        return self._future.result()

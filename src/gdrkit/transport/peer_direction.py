@@ -85,6 +85,10 @@ class PeerDirection(Progress):
             self.ring.pin(device)
             self.gpus[device] = Gpu(device)
 
+    def drivers(self) -> list[Progress]:
+        """What drives messages."""
+        return [self, self.staging.queue]
+
     def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start a message, after the work that is queued on the stream now."""
         with self._lock:

@@ -90,7 +90,7 @@ class PeerReceiver(PeerDirection):
                 return False
             if message.slot.copied:
                 return True
-            message.staged = self.staging.queue(message.what, message.gpu)
+            message.staged = self.staging.add(message.what, message.gpu)
         if not message.staged.done():
             return False
         message.finish()

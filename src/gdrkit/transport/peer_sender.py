@@ -56,7 +56,7 @@ class PeerSender(PeerDirection):
         if self._moving:  # a staged one moves alone
             return False
         message.announce()
-        message.staged = self.staging.queue(message.what, message.gpu)
+        message.staged = self.staging.add(message.what, message.gpu)
         return True
 
     def _target(self, message: PeerMessage) -> int:

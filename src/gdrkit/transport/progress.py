@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.native.cuda import CudaError
-from gdrkit.transport.operation import pause, until, yield_cpu
+from gdrkit.transport.operation import pause, yield_cpu
 
 SLOW_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: the copy engine is busy for this long
 _LINGER_SECONDS, _LINGER_INTERVAL = 1.0, 5e-3
@@ -28,7 +28,9 @@ class Progress(ABC):
         self._changed = threading.Condition(self._lock)  # a message was added or finished
         self._last_progress = 0.0  # when a thread last checked whether more can be done
         self._progressing: list[int] = []  # threads that check until their message is finished
-        self._waited_for = False  # whether a thread waited for the latest message
+        self._waited_at = 0.0  # when a thread last began or ended to wait
+        self._urgent = False  # no thread is expected to wait for what is pending
+        self.partner: Progress | None = None  # the other direction, which a waiting thread drives too
         self._asleep = True  # the background thread looks only when it is notified
         self._closed = False
         self._progress_thread: threading.Thread | None = None
@@ -61,13 +63,15 @@ class Progress(ABC):
     def _drive(self, *, at_once: bool = False) -> None:
         """Let the background thread drive what is pending now, unless a thread waits. Holds the lock.
 
-        If a thread waited for the message before, the background thread leaves it some milliseconds to wait
-        for this one, unless it has to be `at_once`; likewise if the other side does not wait.
+        If a thread has just waited, the background thread leaves it a while to wait for this message too,
+        unless it has to be `at_once`; likewise if the other side does not wait.
         """
-        waited_for, self._waited_for = self._waited_for, False
-        if self.pending:
-            self._last_progress = time.monotonic()
-            if self._asleep or (self.needs_thread and (at_once or not waited_for)):
+        if not self.pending:
+            self._urgent = False
+        else:
+            now = self._last_progress = time.monotonic()
+            self._urgent |= self.needs_thread and (at_once or now - self._waited_at > _LINGER_INTERVAL)
+            if self._asleep or self._urgent:
                 self._changed.notify()
             if self._progress_thread is None:
                 self._progress_thread = threading.Thread(
@@ -76,7 +80,14 @@ class Progress(ABC):
                 self._progress_thread.start()
 
     def progress(self) -> None:
-        """Do what can be done now. A thread that waits for a message calls this while `pending`."""
+        """Do what can be done now, in both directions. A thread that waits for a message calls this while
+        `pending`.
+        """
+        self._progress()
+        if self.partner is not None and self.partner.pending:
+            self.partner._progress()
+
+    def _progress(self) -> None:
         with self._lock:
             if threading.get_ident() in self._progressing:
                 self._advance()
@@ -95,7 +106,8 @@ class Progress(ABC):
         with self._context(), self._lock:
             begun = time.monotonic()
             while not self._closed:
-                if not self.pending or self._progressing:
+                self._urgent &= self.pending
+                if not self.pending or self._progressing or self._is_driven():
                     self._asleep = time.monotonic() - self._last_progress > _LINGER_SECONDS
                     self._changed.wait(None if self._asleep else _LINGER_INTERVAL)
                     self._asleep = False
@@ -110,6 +122,10 @@ class Progress(ABC):
                     except (CudaError, TransportError) as error:
                         self._failed = error
                         return
+
+    def _is_driven(self) -> bool:
+        """Whether another thread drives this, or is about to wait for a message."""
+        return not self._urgent and time.monotonic() - self._last_progress < _LINGER_INTERVAL
 
     def _sleep(self, waited: float) -> float:
         if interval := self._interval(waited):
@@ -131,7 +147,8 @@ class Progress(ABC):
         if self._progress_thread:
             self._progress_thread.join()
         me = threading.get_ident()
-        until(lambda: all(thread == me for thread in self._progressing))
+        while any(thread != me for thread in self._progressing):
+            yield_cpu()
 
     @abstractmethod
     def _forget(self) -> None:
@@ -149,12 +166,20 @@ class Progressing:
     def __enter__(self) -> None:
         self._context.__enter__()
         with self._progress._lock:
-            self._progress._waited_for = True
+            self._waits()
             self._progress._progressing.append(threading.get_ident())
 
     def __exit__(self, *error: object) -> None:
         with self._progress._lock:
             self._progress._progressing.remove(threading.get_ident())
-            if self._progress.pending:
+            self._waits()
+            if not self._progress.pending:
+                self._progress._urgent = False
+            elif self._progress._urgent or self._progress._asleep:
                 self._progress._changed.notify()
         self._context.__exit__(None, None, None)
+
+    def _waits(self) -> None:
+        now = self._progress._waited_at = time.monotonic()
+        if self._progress.partner is not None:
+            self._progress.partner._waited_at = now

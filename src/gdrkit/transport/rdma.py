@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from gdrkit.agent.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
@@ -34,15 +35,16 @@ from gdrkit.transport.native.verbs import (
     VerbsDevice,
     VerbsError,
 )
-from gdrkit.transport.operation import Operation, until
+from gdrkit.transport.operation import Operation
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.socket_channel import SocketChannel
-from gdrkit.transport.staging import Staging
+from gdrkit.transport.staging import Piece, Staging
+from gdrkit.transport.steps import Steps, Wait, passed, run, shortly
 
 CHANNELS, DEPTH = 3, 32
 _OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
-_Parts = Iterator[tuple[int, int, MemoryRegion]]
+_Parts = Iterator[tuple[Piece, MemoryRegion]]
 _LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand specification 1.4, 9.7.2
 
 
@@ -138,24 +140,29 @@ class RdmaChannel(SocketChannel):
         self._finished: dict[int, Completion] = {}
         self._posting = threading.RLock()
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
-        self.announce(what, crc32)
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> Steps:
+        yield from self._out[0].write(b"", head=self.header(what, crc32))
         done = 0
         while done < what.size_bytes:
-            address, rkey, size = _OFFER.unpack(self._out[0].sealed.receive(_OFFER.size))
+            address, rkey, size = _OFFER.unpack((yield from self._out[0].frame(_OFFER.size)))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             parts = self._parts(what.part(done, size), staging)
-            self._move("IBV_WR_RDMA_WRITE", parts, address, rkey, notify_at=address + size)
+            yield from self._move("IBV_WR_RDMA_WRITE", parts, address, rkey, notify_at=address + size)
             done += size
+        return None
 
-    def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        crc = self.announced(into)
+    def pull(self, into: Buffer, staging: Staging | None) -> Steps:
+        crc = yield from self.announced(into)
         if into.size_bytes:
-            for address, size, region in self._parts(into, staging, receiving=True):
-                self._pair.post_receive()
-                self._into[0].sealed.send(_OFFER.pack(address, region.rkey, size))
-                self._until(self._received_notification)
+            for part, region in self._parts(into, staging, receiving=True):
+                if part.ready:
+                    yield from passed(part.ready)
+                if part.size_bytes:
+                    self._pair.post_receive()
+                    offer = _OFFER.pack(part.address, region.rkey, part.size_bytes)
+                    yield from self._into[0].write(self._into[0].sealed.sealed(offer))
+                    yield from self._until(self._received_notification)
         return crc
 
     def access(
@@ -179,41 +186,46 @@ class RdmaChannel(SocketChannel):
             request = self._post(opcode, what.address, what.size_bytes, here.lkey, remote, rkey)
             return _Posted(self, request, using)
 
-        def work(staging: Staging | None) -> None:
+        def work(staging: Staging | None) -> Steps:
             parts = self._parts(what, staging, receiving=not write)
-            self._move("IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ", parts, remote, rkey)
+            yield from self._move("IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ", parts, remote, rkey)
+            return None
 
         return self.run(what, stream, work)
 
-    def _move(self, opcode: str, parts: _Parts, remote: int, rkey: int, notify_at: int = 0) -> None:
+    def _move(
+        self, opcode: str, parts: _Parts, remote: int, rkey: int, notify_at: int = 0
+    ) -> Generator[Wait, None, None]:
         """Write memory to the other side's, or read it from there. The write up to the address `notify_at`
         notifies the other side.
         """
-        for address, size, region in parts:
-            end = remote + size
-            name = f"{opcode}_WITH_IMM" if end == notify_at else opcode
-            self._do(name, address, size, region.lkey, remote, rkey)
-            remote = end
+        for part, region in parts:
+            if part.ready:
+                yield from passed(part.ready)
+            if part.size_bytes:
+                end = remote + part.size_bytes
+                name = f"{opcode}_WITH_IMM" if end == notify_at else opcode
+                request = self._post(name, part.address, part.size_bytes, region.lkey, remote, rkey)
+                yield from self._until(partial(self.sent, request))
+                remote = end
 
     def _parts(self, what: Buffer, staging: Staging | None, *, receiving: bool = False) -> _Parts:
-        """Memory as parts of at most _LARGEST_WRITE bytes: address, size and registration. Memory that
-        cannot be registered is staged. With `receiving` the caller fills each part before the next one.
+        """Memory as parts of at most _LARGEST_WRITE bytes, with their registration. Memory that cannot be
+        registered is staged. With `receiving` the caller fills each part before the next one.
         """
         with self._endpoint.use(what) as region:
             if region:
                 for offset in range(0, what.size_bytes, _LARGEST_WRITE):
-                    yield what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset), region
+                    yield Piece(what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset)), region
                 return
         assert staging is not None
-        for address, size in (staging.into if receiving else staging.out_of)(what):
-            yield from self._parts(Buffer(address, size, None, staging), None)
-
-    def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
-        request = self._post(opcode, address, size, lkey, remote, rkey)
-        self._until(lambda: self.sent(request))
+        with self._endpoint.use(staging.pinned) as region:
+            assert region
+            for piece in (staging.into if receiving else staging.out_of)(what):
+                yield piece, region
 
     def _post(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> int:
-        self._until(self._has_room)
+        run(self._until(self._has_room))
         with self._posting:
             self._requests += 1
             try:
@@ -263,8 +275,11 @@ class RdmaChannel(SocketChannel):
             raise PeerLost("the other process is gone")
         raise TransportError(f"the RDMA device reports: {completion.error}")
 
-    def _until(self, condition: Callable[[], bool]) -> None:
-        until(condition, self._gone.is_set)
+    def _until(self, condition: Callable[[], bool]) -> Generator[Wait, None, None]:
+        while not condition():
+            if self._gone.is_set():
+                raise PeerLost("the other process is gone")
+            yield shortly
 
     def abandon(self) -> None:
         self._gone.set()

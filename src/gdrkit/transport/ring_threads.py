@@ -1,17 +1,29 @@
-"""Threads that copy messages through a ring: host memory, and what no copy engine can move."""
+"""Messages that CPUs copy through a ring: host memory, and what no copy engine can move."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.gpu import Gpu
-from gdrkit.transport.operation import ThreadedOperation, until
+from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.progress import Progress
 from gdrkit.transport.ring import WRAP, Ring, reached, units
+from gdrkit.transport.steps import (
+    SteppedOperation,
+    StepQueue,
+    Steps,
+    Wait,
+    at_once,
+    passed,
+    run,
+    threads_done,
+    until,
+)
 
 _THREADS = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
 """Threads of each side that copy host memory: both sides' together use no more than the CPUs."""
@@ -26,8 +38,8 @@ class RingThreads:
     def __init__(self, ring: Ring, sending: bool) -> None:
         self.ring, self.sending, self.gone = ring, sending, False
         self._position = 0  # the end of the queued messages, in the ring's units
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")
-        self._others = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
+        self.queue = StepQueue()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
 
     def take(self, size_bytes: int) -> int:
         """The unit at which the next message of this size begins."""
@@ -35,53 +47,67 @@ class RingThreads:
         self._position += units(size_bytes)
         return begin
 
-    def queue(self, what: Buffer, gpu: Gpu | None) -> ThreadedOperation:
-        """Let the thread move memory that is ready; `gpu` copies GPU memory."""
+    def add(self, what: Buffer, gpu: Gpu | None) -> SteppedOperation:
+        """Queue a message whose memory is ready; `gpu` copies GPU memory."""
         begin, step = self.take(what.size_bytes), self.ring.step(what.size_bytes, busy=False)
-        return ThreadedOperation(self._thread.submit(self.move, what, begin, step, gpu))
+        context = None if what.device is None else cuda().on(what.device)
+        return self.queue.put(self.move(what, begin, step, gpu), context)
+
+    def drivers(self) -> list[Progress]:
+        """What drives messages."""
+        return [self.queue]
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition. Raises PeerLost."""
-        until(condition, lambda: self.gone)
+        run(self.wait_for(condition))
 
-    def move(self, what: Buffer, begin: int, step: int, gpu: Gpu | None = None) -> None:
-        """Copy a message in chunks of at most `step` bytes. Runs in the thread; others help with a large
-        one.
-        """
-        step, copy = min(step, _HOST_CHUNK), gpu.copy if gpu else ctypes.memmove
-        threads = _THREADS if gpu is None and what.size_bytes >= _WORTH_THREADS else 1
-        others = [
-            self._others.submit(self._move_chunks, what, begin, step, copy, thread, threads)
-            for thread in range(1, threads)
-        ]
-        self._move_chunks(what, begin, step, copy, 0, threads)
-        for other in others:
-            other.result()
-        if self.gone:
+    def wait_for(self, condition: Callable[[], bool]) -> Generator[Wait, None, None]:
+        """Steps until a condition holds. Raises PeerLost."""
+        yield from until(lambda: self.gone or condition())
+        if not condition():
             raise PeerLost("the other process is gone")
 
-    def _move_chunks(
-        self,
-        what: Buffer,
-        begin: int,
-        step: int,
-        copy: Callable[[int, int, int], object],
-        thread: int,
-        threads: int,
-    ) -> None:
+    def move(self, what: Buffer, begin: int, step: int, gpu: Gpu | None = None) -> Steps:
+        """Copy a message in chunks of at most `step` bytes, a large one in threads."""
+        step = min(step, _HOST_CHUNK)
+        if gpu or what.size_bytes < _WORTH_THREADS:
+            yield from self._chunks(what, begin, step, gpu, 0, 1)
+        else:
+            yield from threads_done(
+                [
+                    self._threads.submit(run, self._chunks(what, begin, step, None, thread, _THREADS))
+                    for thread in range(_THREADS)
+                ]
+            )
+        if self.gone:
+            raise PeerLost("the other process is gone")
+        return None
+
+    def _chunks(
+        self, what: Buffer, begin: int, step: int, gpu: Gpu | None, thread: int, threads: int
+    ) -> Steps:
         """Copy the chunks that are a thread's share. They are counted in order."""
         ring = self.ring
         ours, theirs = (ring.produced, ring.consumed) if self.sending else (ring.consumed, ring.produced)
         for index, (end, address, offset, size) in enumerate(ring.pieces(begin, what.size_bytes, step)):
             if index % threads == thread:
-                needed = end - ring.units if self.sending else end
-                self.until(lambda: reached(theirs[0], needed))  # noqa: B023
+                if index:
+                    yield at_once
+                needed, before = end - ring.units if self.sending else end, (end - units(size)) % WRAP
+                if not reached(theirs[0], needed):
+                    yield from self.wait_for(lambda: reached(theirs[0], needed))  # noqa: B023
                 ring.barrier()
-                target, source = what.address + offset, address
-                copy(*((source, target) if self.sending else (target, source)), size)
+                pair = what.address + offset, address
+                target, source = pair[::-1] if self.sending else pair
+                if gpu:
+                    yield from passed(gpu.copied(target, source, size))
+                else:
+                    ctypes.memmove(target, source, size)
                 ring.barrier()
-                self.until(lambda: ours[0] == (end - units(size)) % WRAP)  # noqa: B023
+                if ours[0] != before:
+                    yield from self.wait_for(lambda: ours[0] == before)  # noqa: B023
                 ours[0] = end % WRAP
+        return None
 
     def release(self) -> None:
         """End all waits."""
@@ -89,8 +115,8 @@ class RingThreads:
         self.ring.poison(self._position)
 
     def close(self) -> None:
-        """End the threads, then unmap the ring."""
+        """End the messages and the threads, then unmap the ring."""
         self.gone = True
-        self._thread.shutdown(wait=True)
-        self._others.shutdown(wait=True)
+        self.queue.abandon()
+        self._threads.shutdown(wait=True)
         self.ring.close()

@@ -46,34 +46,32 @@ class SealedSocket:
         other = "connect" if role == "listen" else "listen"
         self._sent, self._received = _SealedDirection(secret, role), _SealedDirection(secret, other)
 
-    def send(self, body: bytes) -> None:
-        """Send a frame whose size the other side knows. Raises PeerLost, TimedOut."""
+    def sealed(self, body: bytes) -> bytes:
+        """The next frame to send, of a size that the other side knows."""
         mac = self._sent.next(_FRAME)
         mac.update(body)
-        send_all(self.sock, body + mac.digest(), self.deadline)
+        return body + mac.digest()
 
-    def receive(self, size: int) -> bytes:
-        """A frame of that size. Raises AuthenticationFailed, PeerLost, TimedOut."""
-        return self._opened(b"", size)
+    def opened(self, frame: bytes) -> bytes:
+        """The body of the next frame. Raises AuthenticationFailed."""
+        mac = self._received.next(_FRAME)
+        mac.update(frame[:-TAG_BYTES])
+        check(mac, frame[-TAG_BYTES:])
+        return frame[:-TAG_BYTES]
 
     def send_message(self, body: bytes) -> None:
-        """Send a frame of any size up to FRAME_LIMIT. As `send`."""
-        self.send(_LENGTH.pack(len(body)) + body)
+        """Send a frame of any size up to FRAME_LIMIT. Raises PeerLost, TimedOut."""
+        send_all(self.sock, self.sealed(_LENGTH.pack(len(body)) + body), self.deadline)
 
     def receive_message(self) -> bytes:
-        """A frame of any size. Raises TransportError if it is longer than FRAME_LIMIT. As `receive`."""
+        """A frame of any size. Raises TransportError if it is longer than FRAME_LIMIT, AuthenticationFailed,
+        PeerLost, TimedOut.
+        """
         head = read_exactly(self.sock, _LENGTH.size, self.deadline)
         (size,) = _LENGTH.unpack(head)
         if size > FRAME_LIMIT:
             raise TransportError(f"control message too long: {size} bytes")
-        return self._opened(head, size)
-
-    def _opened(self, head: bytes, size: int) -> bytes:
-        frame = read_exactly(self.sock, size + TAG_BYTES, self.deadline)
-        mac = self._received.next(_FRAME)
-        mac.update(head + frame[:size])
-        check(mac, frame[size:])
-        return frame[:size]
+        return self.opened(head + read_exactly(self.sock, size + TAG_BYTES, self.deadline))[_LENGTH.size :]
 
     def data_sent(self) -> hmac.HMAC:
         """The MAC for data that is sent next."""

@@ -14,11 +14,13 @@ from gdrkit.transport.engine import Engine
 from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.message import Message
 from gdrkit.transport.native.cuda import cuda
-from gdrkit.transport.operation import Operation, ThreadedOperation
+from gdrkit.transport.operation import Operation
+from gdrkit.transport.progress import Progress
 from gdrkit.transport.ring import SLOTS, WRAP, Ring, reached
 from gdrkit.transport.ring_consumer import RingConsumer
 from gdrkit.transport.ring_producer import RingProducer
 from gdrkit.transport.ring_threads import RingThreads
+from gdrkit.transport.steps import Steps
 
 _FAILURE_POLLS = 256  # calls of `done` between checks for a GPU failure
 _RENEW_UNITS = WRAP // 4  # an older acknowledgement would appear to be ahead, since counters wrap around
@@ -58,7 +60,7 @@ class SharedDirection(RingThreads):
         idle = self._counter[0] == begin % WRAP
         step = self.ring.step(what.size_bytes, busy=not idle)
         if gpu is None:
-            self._last = ThreadedOperation(self._thread.submit(self._move_on_host, message, begin, step))
+            self._last = self.queue.put(self._move_on_host(message, begin, step))
         else:
             with gpu.driver.on(gpu.device):
                 gpu.move(what, begin, step, stream, idle=idle)
@@ -70,10 +72,11 @@ class SharedDirection(RingThreads):
                 self.ring.acknowledge(self.ring.filled)
         return self._last
 
-    def _move_on_host(self, message: Message, begin: int, step: int) -> int | None:
+    def _move_on_host(self, message: Message, begin: int, step: int) -> Steps:
         if not self.sending:
-            self.until(message.accept)
-        self.move(message.what, begin, step)
+            yield from self.wait_for(lambda: message.slot.announced == message.word)
+            message.accept()
+        yield from self.move(message.what, begin, step)
         if not self.sending:
             message.finish()
         return message.crc32
@@ -84,6 +87,9 @@ class SharedDirection(RingThreads):
             self.ring.pin(device)
             with cuda().on(device):
                 self._gpus[device] = (RingProducer if self.sending else RingConsumer)(self.ring, device)
+
+    def drivers(self) -> list[Progress]:
+        return [self.queue, *(engine for _, engine in sorted(self._gpus.items()))]
 
     def reached(self, position: int) -> bool:
         """Whether our side has finished all chunks before that position."""

@@ -23,6 +23,7 @@ from gdrkit.agent.native.cuda_abi import (
 )
 
 _QUEUED_AS_COPY = 32 << 10
+_CAPTURE_RELAXED = 2  # cuda.h, CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class CudaError(Exception):
@@ -50,8 +51,10 @@ class Cuda:
             raise CudaNotAvailable(str(error)) from None
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
-        # It only reads a thread-local variable; releasing the GIL for that would take longer.
-        self._get_current = load(keep_lock=True)[0].cuCtxGetCurrent
+        # They only use a thread-local variable; releasing the GIL for that would take longer.
+        quick = load(keep_lock=True)[0]
+        self._get_current = quick.cuCtxGetCurrent
+        self.exchange_capture_mode = quick.cuThreadExchangeStreamCaptureMode
 
     def function(self, name: str) -> Any:
         """The function of that name, with its argument types set. Raises CudaError 500 if libcuda lacks
@@ -106,7 +109,12 @@ class Cuda:
         self.call("cuCtxSetCurrent", self.context(device))
 
     def on(self, device: int) -> _On:
-        """`use` for a block. Afterwards the thread's previous context is current again."""
+        """`use` for a block. Afterwards the thread's previous context is current again.
+
+        Calls in the block are allowed while another stream, of this thread or another one, captures a CUDA
+        graph (CUDA driver API, cuThreadExchangeStreamCaptureMode): a query of an event would end the capture
+        with an error (seen with PyTorch, whose captures forbid it to all threads).
+        """
         return _On(self, self.context(device))
 
     def current(self) -> int:
@@ -180,17 +188,21 @@ class Cuda:
 class _On:
     """A class and not a generator: every message uses it, and it takes a third of a generator's time."""
 
-    __slots__ = ("_before", "_context", "_driver")
+    __slots__ = ("_before", "_context", "_driver", "_mode")
 
     def __init__(self, driver: Cuda, context: int) -> None:
         self._driver, self._context = driver, context
+        self._mode = ctypes.c_int()
 
     def __enter__(self) -> None:
+        self._mode.value = _CAPTURE_RELAXED
+        self._driver.exchange_capture_mode(ctypes.byref(self._mode))
         self._before = self._driver.current()
         if self._before != self._context:
             self._driver.call("cuCtxSetCurrent", self._context)
 
     def __exit__(self, *error: object) -> None:
+        self._driver.exchange_capture_mode(ctypes.byref(self._mode))
         if self._before != self._context:
             self._driver.call("cuCtxSetCurrent", self._before)
 
