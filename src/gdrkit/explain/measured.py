@@ -22,6 +22,7 @@ ESTIMATED = (NCCL_TESTS, PERFTEST)
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
+DCGM = "DCGM diag"
 MOST_PORTS = 16
 MOST_LINES = 20_000
 """Lines that are searched for tables: those of a whole cluster's runs are fewer."""
@@ -36,7 +37,21 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_last(UCX_PERFTEST, _FINAL, "{0} MB/s over all iterations", shown)
     if any("B/W (GB/Sec)   " in line.text for line in shown):
         yield from _of_last(NIXLBENCH, _ROW, "{1} GB/s in blocks of {0} bytes", shown)
+    yield from _of_dcgm(shown)
     yield from _of_ports(lines)
+
+
+_TESTED = re.compile(r"\| (?P<test>[A-Z][\w ./]{2,25}?) +\| (?P<result>Pass|Fail)\b")
+"""A row of `dcgmi diag`. Source: NVIDIA/DCGM dcgmi/Diag.cpp."""
+
+
+def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """That every test of `dcgmi diag` passed that is shown."""
+    rows = [(line, found) for line in shown if (found := _TESTED.match(line.text))]
+    if rows and all(found["result"] == "Pass" for _, found in rows):
+        tests = plural(len(rows), "test")
+        value = f"{tests} of the GPUs passed; none is about the way to the network"
+        yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
 def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:

@@ -35,6 +35,8 @@ _ITEM = re.compile(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
 """An item of a list, which a person wrote in a code block."""
 _GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b")
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
+LINE_CHARACTERS = 600
+"""How much of a line is searched for words of failure."""
 MOST_LINES = 5000
 """Lines that are searched at most."""
 
@@ -49,7 +51,8 @@ def reports_failure(line: TextLine) -> bool:
         return False
     if line.kind == "shown" and _ITEM.match(line.text):
         return False
-    return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
+    text = line.text[:LINE_CHARACTERS]
+    return _FAILS.search(text) is not None and _HARMLESS.search(text) is None
 
 
 def is_raised(text: str) -> bool:
