@@ -34,7 +34,7 @@ def read(log: str):
      (large_job(hosts=3, staged=("gpu03",), nics=1),
       "1 of 3 hosts goes through host memory: gpu03 (1 of 8 NICs, 1 rank)"),
      (large_job(hosts=2, staged=("gpu01", "gpu02")),
-      "all 2 hosts go through host memory (all 8 NICs, 16 ranks)"),
+      "both hosts go through host memory (all 8 NICs, 16 ranks)"),
      (large_job(hosts=12, staged=[f"gpu{number:02}" for number in range(1, 12)]),
       "11 of 12 hosts go through host memory: gpu01, gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08 and 3 "
       "more (all 8 NICs, 88 ranks)"),

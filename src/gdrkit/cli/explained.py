@@ -25,7 +25,7 @@ from gdrkit.formats.plural import plural
 
 if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
     from gdrkit.explain.transcript import TextLine
-    from gdrkit.jobs.job import JobDiagnostics, LogPosition
+    from gdrkit.jobs.job import JobDiagnostics, LogPosition, Rank
     from gdrkit.jobs.pasted import PastedJob
     from gdrkit.repair.config.fault import CheckedFile, ConfigFault
 
@@ -77,7 +77,8 @@ class LogReader:
             failed=bool(found.errors),
             summary=found.verdict.summary,
             causes=tuple(self._causes(job)),
-            legs=self._legs(job),
+            legs=self._legs(job, [rank for part in found.jobs for rank in part.ranks]),
+            legs_of_hosts=tuple(self._legs_of_hosts(job)),
             judged=JUDGED,
             unread=frozenset(map(self._number, job.text.dropped)),
             report=None if report is None else _report_of(report),
@@ -110,24 +111,35 @@ class LogReader:
             if one.codes and one.effect in ("possible", "fault"):
                 yield LoggedCause(line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED)
 
-    def _legs(self, job: PastedJob) -> KnownFact | None:
-        """How many legs access GPU memory directly, with the first that does, or that does not."""
-        from gdrkit.programs.nccl.log_records import Carrier
+    def _legs(self, job: PastedJob, ranks: list[Rank]) -> KnownFact | None:
+        """How many legs of these ranks access GPU memory directly, with the first that does, or that does
+        not."""
+        from gdrkit.jobs.analyse import carried_legs
+        from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 
-        counts = job.document.counts
-        network = counts.direct + counts.bounced + counts.socket
-        every = [leg for part in job.document.jobs for rank in part.ranks for leg in rank.legs]
+        totals, _ = carried_legs(ranks)
+        network = sum(totals[carrier] for carrier in OVER_NETWORK)
         if network:
             shown = "network legs that were read" if self._gap.lines else "network legs"
-            words = f"{counts.direct} of {network} {shown} access GPU memory directly"
-            carriers = (Carrier.DIRECT,) if counts.direct else (Carrier.BOUNCED, Carrier.SOCKET)
-        elif counts.nvlink:
-            words = f"{plural(counts.nvlink, 'leg')} over NVLink between hosts (MNNVL), none over a NIC"
+            words = f"{totals[Carrier.DIRECT]} of {network} {shown} access GPU memory directly"
+            carriers = (Carrier.DIRECT,) if totals[Carrier.DIRECT] else INDIRECT
+        elif totals[Carrier.NVLINK]:
+            words = (
+                f"{plural(totals[Carrier.NVLINK], 'leg')} over NVLink between hosts (MNNVL), none over a NIC"
+            )
             carriers = (Carrier.NVLINK,)
         else:
             return None
+        every = (leg for rank in ranks for leg in rank.legs)
         proof = self._quote(job, min(leg.line for leg in every if leg.carried in carriers))
         return KnownFact(CHANNELS, words, proof.line, proof.text)
+
+    def _legs_of_hosts(self, job: PastedJob) -> Iterator[KnownFact]:
+        """The same for each host."""
+        hosts: dict[str, list[Rank]] = {}
+        for rank in (rank for part in job.document.jobs for rank in part.ranks):
+            hosts.setdefault(rank.host, []).append(rank)
+        yield from filter(None, (self._legs(job, ranks) for ranks in hosts.values()))
 
 
 def _traits(text: str, codes: tuple[str, ...]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def answer(
         return state
     if found and (found[0].weight > NOTE or failing is None or failing in found[0].lines):
         return _several(found, machines, about)
-    return working(machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
+    return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:

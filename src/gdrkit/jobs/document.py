@@ -125,16 +125,24 @@ def summary(found: JobAnalysis) -> str:
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
-    ranks = plural(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
-    socket = f", {counts.socket} TCP" if counts.socket else ""
-    unknown = plural(counts.unknown, "rank")
-    nvlink = f", {counts.nvlink} NVLink" if counts.nvlink else ""
+    if found.state == "unknown" and counts.unknown:
+        verb = "is" if counts.unknown == 1 else "are"
+        return clip(
+            f"{counts.ranks} of {counts.expected} ranks direct; {counts.unknown} {verb} not in the log",
+            WIDTH,
+        )
+    ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
+    if counts.unknown:
+        ranks = f"{counts.ranks} of {counts.expected} ranks in the log"
+    legs = [f"{counts.socket} TCP"] if counts.socket else []
+    legs += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
-    nvlink += (
-        f", {plural(other, 'rank')} without a direct path" if other and found.state == "blocked" else ""
-    )
-    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}{nvlink}, {unknown} unknown"
-    return clip(f"{ranks} x {plural(counts.channels, 'channel')}: {legs}", WIDTH)
+    if other and found.state == "blocked":
+        legs.append(f"{plural(other, 'rank')} without a direct path")
+    if counts.bounced or not legs:
+        legs.insert(0, f"{counts.bounced} through host memory")
+    legs.insert(0, f"{counts.direct} direct")
+    return clip(f"{ranks}: {', '.join(legs)}", WIDTH)
 
 
 def _decided(found: JobAnalysis) -> str:

@@ -185,10 +185,14 @@ def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFindi
 
 
 def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
-    """Devices that NCCL lists on a host without using them in a channel there, though it uses others."""
+    """Devices that NCCL lists on a host without using them in a channel there, though it uses others. Of a
+    host whose ranks the log does not show whole, nothing is known to be absent."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
+    if job.expected is not None and job.expected > len(job.ranks):
+        return
+    hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
     idle: dict[tuple[str, ...], list[tuple[str, int, int, LogPosition]]] = defaultdict(list)
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
@@ -212,6 +216,12 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
             ranks=sum(ranks for _, ranks, _, _ in positions),
             lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
         )  # fmt: skip
+
+
+def _is_cut(ranks: list[Rank]) -> bool:
+    """Whether the log ends before all ranks of a host have printed their channels: each is in all rings."""
+    channels = [{channel for leg in rank.legs for channel in leg.channels} for rank in ranks]
+    return any(some != channels[0] for some in channels)
 
 
 def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:

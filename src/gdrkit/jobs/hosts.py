@@ -79,12 +79,14 @@ def headline(groups: tuple[JobHosts, ...]) -> str:
     taken = [path for path in SLOWER if any(group.path == path for group in slower)]
     some = sorted({host for group in slower for host in group.hosts}, key=_natural)
     verb = "goes" if len(some) == 1 else "go"
-    many = "all" if len(some) == len(every) else f"{len(some)} of"
+    many = f"{len(some)} of {len(every)}"
+    if len(some) == len(every):
+        many = "both" if len(some) == 2 else f"all {len(some)}"
     parts = {_part(group) for group in slower}
     what = f"{part}, " if len(parts) == 1 and (part := parts.pop()) else ""
     inside = f"{what}{plural(sum(group.ranks for group in slower), 'rank')}"
     named = "" if len(some) == len(every) else f": {names(some)}"
-    return f"{many} {len(every)} hosts {verb} {' or '.join(GOES[path] for path in taken)}{named} ({inside})"
+    return f"{many} hosts {verb} {' or '.join(GOES[path] for path in taken)}{named} ({inside})"
 
 
 def host_line(group: JobHosts) -> str:

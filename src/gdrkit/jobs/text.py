@@ -96,6 +96,8 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         yield 2, "", summary
         if words := contrast(document, groups):
             yield 2, "", words
+    if state == "unknown" and document.counts.direct and document.counts.unknown:
+        yield 2, "", "the log ends early, or is of some ranks only: `gdr nccl` takes all logs of a job"
     for job in document.jobs:
         version = (
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
