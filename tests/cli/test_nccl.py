@@ -168,3 +168,28 @@ def test_a_log_without_rates_says_so_beside_a_node(tmp_path, capsys):
 
     assert "no rate of NCCL's diagnostics" in captured.err
     assert "measured:" not in captured.out
+
+
+REPORTS = Path(__file__).parents[1] / "programs/nccl/diagnostic_logs"
+
+
+def test_reports_of_several_jobs_are_not_judged_as_one(tmp_path, capsys):
+    """Two files of one job have a communicator in common."""
+    report = (REPORTS / "environment-differs.log").read_text()
+    for name, text in (("a", report), ("b", report.replace("0x7", "0x8").replace("pool-x-1:", "pool-y-1:"))):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "c").write_text(report.replace("pool-x-1:", "pool-x-2:"))
+
+    assert main(["nccl", str(tmp_path / "a"), str(tmp_path / "b")]) >= 64
+    assert "diagnostics of 2 jobs" in capsys.readouterr().err
+    assert main(["nccl", str(tmp_path / "a"), str(tmp_path / "c")]) == 2
+
+
+def test_a_file_is_named_once_above_the_lines_of_a_report(tmp_path, capsys):
+    path = tmp_path / "report.log"
+    path.write_text((REPORTS / "environment-differs.log").read_text())
+    main(["nccl", str(path)])
+    report = capsys.readouterr().out.partition("NCCL's diagnostics")[2]
+
+    assert report.count("report.log") == 1
+    assert "      line 12\n" in report

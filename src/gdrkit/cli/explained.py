@@ -19,7 +19,14 @@ from gdrkit.explain.explanation import (
     RankedCause,
     Sureness,
 )
-from gdrkit.explain.logged_job import CHANNELS, DiagnosticsReport, LoggedCause, LoggedJob, OtherEvidence
+from gdrkit.explain.logged_job import (
+    CHANNELS,
+    DIFFERS,
+    DiagnosticsReport,
+    LoggedCause,
+    LoggedJob,
+    OtherEvidence,
+)
 from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
 
@@ -38,9 +45,6 @@ WORSE = (0, 1, 3, 2)
 
 MARKS = (b"NCCL", b"NET/", b"cfg#", b"ep_cfg")
 """What every log has of which `gdr nccl` knows lines: NCCL's, and UCX's tables."""
-
-
-DIFFERS = "env-differs-between-ranks"
 
 
 class LogReader:
@@ -90,6 +94,8 @@ class LogReader:
 
     def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
         """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""
+        from gdrkit.jobs.hosts import FAR, a_setting_decides
+
         found = job.log
         proven = {finding.code for finding in found.findings}
         failures = {(error.codes, error.call) for error in found.errors}
@@ -99,8 +105,8 @@ class LogReader:
             is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
             yield LoggedCause(
                 line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
-                matters=finding.status != "note", subject=finding.subject,
-                seen="" if is_failure else finding.seen,
+                matters=finding.status != "note" and not (finding.code in FAR and a_setting_decides(found)),
+                subject=finding.subject, seen="" if is_failure else finding.seen, todo=finding.todo,
             )  # fmt: skip
         reasons = [(why.line, why.codes) for why in (*found.why_not_direct, *found.refused)]
         for line, codes in (*reasons, *((error.line, error.codes) for error in found.errors)):
@@ -109,7 +115,9 @@ class LogReader:
                 yield LoggedCause(line=quoted, codes=codes, **_traits(quoted.text, codes))
         for one in found.diagnostics.statements if found.diagnostics else ():
             if one.codes and one.effect in ("possible", "fault"):
-                yield LoggedCause(line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED)
+                yield LoggedCause(
+                    line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED, todo=one.todo
+                )
 
     def _legs(self, job: PastedJob, ranks: list[Rank]) -> KnownFact | None:
         """How many legs of these ranks access GPU memory directly, with the first that does, or that does

@@ -27,6 +27,8 @@ from gdrkit.verdict.cells import paths_closed_by
 
 CHANNELS = "NCCL channels"
 """The name of the fact what carries a job's traffic."""
+BOTH = {"dmabuf", "peermem"}
+DIFFERS = "env-differs-between-ranks"
 MOST_STEPS = 5
 
 
@@ -37,10 +39,21 @@ class OtherEvidence(Struct, frozen=True):
     cleared: frozenset[str]
 
     def left(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the possible causes of a line that are left. One that is proven is the only one; if all
-        are excluded, a part of the text was printed at another time, and none is."""
+        """Those of the possible causes of a line that are left. One that is proven is the only one, if it
+        does not close one of two closed paths alone; if all are excluded, a part of the text was printed at
+        another time, and none is."""
         known = tuple(code for code in codes if code in self.proven)
+        closed = {path for code in known for path in _closes(code)}
+        if len(closed) == 1:
+            other = BOTH - closed
+            rest = tuple(code for code in codes if _closes(code) == other and code not in self.cleared)
+            return rest or known
         return known or tuple(code for code in codes if code not in self.cleared) or codes
+
+
+def _closes(code: str) -> set[str]:
+    """Which of the two paths of NCCL's own network a code closes."""
+    return BOTH & set(paths_closed_by(rule_of(code).takes("")))
 
 
 class LoggedCause(Struct, frozen=True, kw_only=True):
@@ -55,6 +68,7 @@ class LoggedCause(Struct, frozen=True, kw_only=True):
     leads: bool = False  # the first cause is by far the likeliest
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
+    todo: str = ""  # the step that this job needs
 
 
 class DiagnosticsReport(Struct, frozen=True, kw_only=True):
@@ -84,6 +98,13 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
         """Whether all lines may be examples."""
         decided = self.state != "unknown" or self.causes or self.failed or self.report
         return bool(self.unread) and not decided
+
+    def steps(self, code: str) -> tuple[str, ...]:
+        """What to do about a cause in this job: if settings differ, about each of them; () if its page says
+        it."""
+        some = (one.todo for one in self.causes if one.todo and (code in one.codes or code == DIFFERS))
+        steps = "; ".join(dict.fromkeys(some))
+        return (f"{steps[0].upper()}{steps[1:]}.",) if steps else ()
 
     def decides(self, event: LogEvent) -> bool:
         """Whether the analysis of the log decides about a line."""

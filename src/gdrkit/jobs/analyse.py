@@ -28,6 +28,7 @@ from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
+from gdrkit.jobs.setting_advice import lone_settings
 from gdrkit.jobs.ucx_tables import ucx_legs
 from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.programs.nccl import log_records as nccl_records
@@ -65,6 +66,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         counts=counts,
         state=_with_ucx(_state(jobs, counts, failed, gathered, reports), counts, ucx),
         findings=findings(gathered, jobs, failed, reports),
+        lone_settings=lone_settings(gathered, jobs),
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,

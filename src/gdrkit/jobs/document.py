@@ -25,6 +25,7 @@ from gdrkit.jobs.job import (
     LoggedKinds,
     LogLineNumber,
     LogPosition,
+    LoneSetting,
     MisleadingLine,
     RailCrossing,
     Rank,
@@ -60,6 +61,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     counts: LegCounts
     logged: LoggedKinds
     findings: tuple[JobFinding, ...]
+    lone_settings: tuple[LoneSetting, ...]  # printed by some hosts, beside one that prints no setting
     why_not_direct: tuple[WhySection, ...]
     errors: list[JobError]
     misleading: list[MisleadingLine]
@@ -87,6 +89,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         counts=found.counts,
         logged=found.logged,
         findings=found.findings,
+        lone_settings=found.lone_settings,
         why_not_direct=open_now(_ordered(why_sections(found.jobs).values())),
         errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
         misleading=found.misleading,
@@ -134,15 +137,15 @@ def summary(found: JobAnalysis) -> str:
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
         ranks = f"{counts.ranks} of {counts.expected} ranks in the log"
-    legs = [f"{counts.socket} TCP"] if counts.socket else []
-    legs += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
+    shown = [f"{counts.socket} TCP"] if counts.socket else []
+    shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
     if other and found.state == "blocked":
-        legs.append(f"{plural(other, 'rank')} without a direct path")
-    if counts.bounced or not legs:
-        legs.insert(0, f"{counts.bounced} through host memory")
-    legs.insert(0, f"{counts.direct} direct")
-    return clip(f"{ranks}: {', '.join(legs)}", WIDTH)
+        shown.append(f"{plural(other, 'rank')} without a direct path")
+    if counts.bounced or not shown:
+        shown.insert(0, f"{counts.bounced} through host memory")
+    shown.insert(0, f"{counts.direct} direct")
+    return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
 
 
 def _decided(found: JobAnalysis) -> str:
