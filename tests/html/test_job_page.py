@@ -76,7 +76,7 @@ def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path
     assert rows == ["gpu05, gpu11 <small>16 ranks</small>", "gpu01 and 13 more <small>112 ranks</small>"]
     legs = (attributes for _, attributes in page.elements if attributes.get("class") == "leg")
     links = [attributes["href"] for attributes in legs if "href" in attributes]
-    assert links == ["#why-1"] * 16 and text.count('class="entry"') == 1
+    assert links == ["#why-1"] * 8 and text.count('class="entry"') == 1
     assert "gdr doctor ssh://gpu05 ssh://gpu01" in page.text
 
 

@@ -141,7 +141,8 @@ def _doing(finding: JobFinding) -> str:
 
 # -- ranks x devices -------------------------------------------------------------------------------
 
-Cell = tuple[tuple[LegDirection, Carrier, int], ...]
+ShownLeg = tuple[LegDirection, Carrier, int]
+Cell = tuple[ShownLeg, ...]
 """What passes between a rank and a device, with the number of its reason, or 0."""
 
 
