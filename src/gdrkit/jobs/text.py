@@ -68,6 +68,11 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)
     yield from _misleading(document)
+    yield from _notes(document)
+
+
+def _notes(document: NcclDocument) -> Iterator[Row]:
+    """How much of the logs was not read, or could not show anything."""
     if document.damaged_lines:
         yield (
             0,
