@@ -83,7 +83,7 @@ def test_the_summary_comes_first_then_findings_then_ranks(log, capsys):
 
     assert out.startswith(
         "blocked  1 of 2 hosts goes through host memory: n2 (receiving, 1 NIC, 1 rank)\n"
-        "  2 ranks x 2 channels: 2 direct, 1 bounced"
+        "  2 ranks x 2 channels: 2 direct, 1 through host memory"
     )
     assert out.index("Why not direct") < out.index("\nRanks\n")
     assert "rank 0  n1:7 GPU 0  send GDRDMA mlx5_0; receive GDRDMA mlx5_0" in out
@@ -95,7 +95,7 @@ def test_a_single_rank_is_named_in_the_singular(log, capsys):
     main(["nccl", log(BOUNCED)])
 
     out = capsys.readouterr().out
-    assert out.startswith("blocked  1 rank x 1 channel: 0 direct, 1 bounced, 0 ranks")
+    assert out.startswith("blocked  1 rank x 1 channel: 0 direct, 1 through host memory\n")
     assert "1 rank on 1 host" in out
 
 
@@ -168,3 +168,28 @@ def test_a_log_without_rates_says_so_beside_a_node(tmp_path, capsys):
 
     assert "no rate of NCCL's diagnostics" in captured.err
     assert "measured:" not in captured.out
+
+
+REPORTS = Path(__file__).parents[1] / "programs/nccl/diagnostic_logs"
+
+
+def test_reports_of_several_jobs_are_not_judged_as_one(tmp_path, capsys):
+    """Two files of one job have a communicator in common."""
+    report = (REPORTS / "environment-differs.log").read_text()
+    for name, text in (("a", report), ("b", report.replace("0x7", "0x8").replace("pool-x-1:", "pool-y-1:"))):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "c").write_text(report.replace("pool-x-1:", "pool-x-2:"))
+
+    assert main(["nccl", str(tmp_path / "a"), str(tmp_path / "b")]) >= 64
+    assert "diagnostics of 2 jobs" in capsys.readouterr().err
+    assert main(["nccl", str(tmp_path / "a"), str(tmp_path / "c")]) == 2
+
+
+def test_a_file_is_named_once_above_the_lines_of_a_report(tmp_path, capsys):
+    path = tmp_path / "report.log"
+    path.write_text((REPORTS / "environment-differs.log").read_text())
+    main(["nccl", str(path)])
+    report = capsys.readouterr().out.partition("NCCL's diagnostics")[2]
+
+    assert report.count("report.log") == 1
+    assert "      line 12\n" in report

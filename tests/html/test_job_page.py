@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import tarfile
+from importlib.resources import files
 
 import pytest
 from backports import zstd
@@ -33,8 +34,8 @@ def test_a_bounced_leg_leads_to_its_reason_with_the_line_and_every_possible_caus
     assert code == 2 and "<h1>2 of 2 legs over the network are not direct.</h1>" in text
     page = Reader(text)
     links = [attributes["href"] for tag, attributes in page.elements if attributes.get("class") == "leg"]
-    assert links == ["#why-1", "#why-1"] and any(a.get("id") == "why-1" for _, a in page.elements)
-    for words in ("send bounced", "mlx5_0", "job.log:7", *BY_NAME[BOUNCED].causes):
+    assert links == ["#why-1"] and any(a.get("id") == "why-1" for _, a in page.elements)
+    for words in ("host memory", "mlx5_0", "job.log:7", *BY_NAME[BOUNCED].causes):
         assert words in page.text
 
 
@@ -46,6 +47,17 @@ def test_the_cause_that_a_node_of_the_job_shows_is_named_and_others_are_not(tmp_
         for code, words in re.findall(r"<li><code>([\w-]+)</code>(.*?)</li>", text)
     }
     assert shown["nccl-misses-peermem"] and not shown["peermem-not-loaded"]
+
+
+def test_the_findings_stand_on_the_page_with_the_step_of_this_job(tmp_path):
+    """The log of `gdr example`: the level that one host lacks."""
+    _, text = written((files("gdrkit.cli.examples") / "job.log").read_text(), tmp_path)
+    page = Reader(text).text
+
+    assert "<h2>Next</h2>" in text
+    assert page.count("NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it") == 2
+    assert page.index("env-differs-between-ranks") < page.index("pair-cross-socket")
+    assert "Scroll the table sideways: it has 2 devices." in page
 
 
 def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
@@ -64,7 +76,7 @@ def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path
     assert rows == ["gpu05, gpu11 <small>16 ranks</small>", "gpu01 and 13 more <small>112 ranks</small>"]
     legs = (attributes for _, attributes in page.elements if attributes.get("class") == "leg")
     links = [attributes["href"] for attributes in legs if "href" in attributes]
-    assert links == ["#why-1"] * 16 and text.count('class="entry"') == 1
+    assert links == ["#why-1"] * 8 and text.count('class="entry"') == 1
     assert "gdr doctor ssh://gpu05 ssh://gpu01" in page.text
 
 

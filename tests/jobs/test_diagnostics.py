@@ -152,4 +152,4 @@ def test_each_cause_of_a_report_has_a_next_step(name: str):
     assert all(one.todo for one in causes)
     assert all(f"next: {one.todo}" in page for one in causes)
     if name == "environment-differs":
-        assert "next: unset NCCL_NET_GDR_LEVEL on those ranks" in page
+        assert "next: unset NCCL_NET_GDR_LEVEL on rank 7" in page

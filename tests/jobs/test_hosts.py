@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import pstats
 import re
+from importlib.resources import files
 
 import pytest
 
@@ -34,7 +35,7 @@ def read(log: str):
      (large_job(hosts=3, staged=("gpu03",), nics=1),
       "1 of 3 hosts goes through host memory: gpu03 (1 of 8 NICs, 1 rank)"),
      (large_job(hosts=2, staged=("gpu01", "gpu02")),
-      "all 2 hosts go through host memory (all 8 NICs, 16 ranks)"),
+      "both hosts go through host memory (all 8 NICs, 16 ranks)"),
      (large_job(hosts=12, staged=[f"gpu{number:02}" for number in range(1, 12)]),
       "11 of 12 hosts go through host memory: gpu01, gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08 and 3 "
       "more (all 8 NICs, 88 ranks)"),
@@ -84,9 +85,47 @@ def test_the_next_step_names_a_slow_host_and_a_good_one_without_root_and_with_it
 
 def test_a_cause_that_is_certain_comes_before_a_look_at_the_host():
     off = info("gpu02:4108", 0, "NCCL_NET_GDR_LEVEL set by environment to LOC")
-    first, *_ = next_steps(*read(large_job(2, staged=("gpu02",), nics=1) + off))
+    first, second, *_ = next_steps(*read(large_job(2, staged=("gpu02",), nics=1) + off))
 
-    assert first == "`gdr codes gdr-level-too-low` says what to do"
+    assert first == "unset NCCL_NET_GDR_LEVEL on gpu02"
+    assert second == "`gdr codes gdr-level-too-low` says what to do"
+
+
+def test_a_setting_that_only_the_slow_host_prints_is_named_and_one_that_all_print_is_not():
+    """The others print no setting at all: whether they have it is not known."""
+    off = "NCCL_DMABUF_ENABLE set by environment to 0"
+    log = large_job(3, staged=("gpu02",))
+    found = read(log + info("gpu02:4108", 0, off))
+    every = log + "".join(info(f"gpu0{host}:{4092 + 8 * host}", 0, off) for host in (1, 2, 3))
+
+    assert contrast(*found) == "2 other hosts go directly; only gpu02 prints NCCL_DMABUF_ENABLE=0"
+    assert next(next_steps(*found)) == "unset NCCL_DMABUF_ENABLE on gpu02"
+    assert "no setting that differs" in contrast(*read(every))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "step"),
+    [("SYS", None, "set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it"),
+     ("SYS", "PXB", "set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 has PXB"),
+     (None, "PIX", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
+     (None, "LOC", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
+     ("$(reboot)", None, "unset NCCL_NET_GDR_LEVEL on gpu-1"),
+     ("SYS", "SYS", "`gdr codes pair-cross-socket` says what to do")],
+)  # fmt: skip
+def test_ranks_that_differ_in_a_setting_are_made_like_those_that_go_directly(first, second, step):
+    """The log of `gdr example`, whose two hosts have a level, another one or none."""
+    line = "NCCL_NET_GDR_LEVEL set by environment to "
+    subsystems = "NCCL_DEBUG_SUBSYS set by environment to INIT,ENV,NET,GRAPH"
+    lines = []
+    for row in (files("gdrkit.cli.examples") / "job.log").read_text().splitlines():
+        if line in row:
+            continue
+        lines.append(row)
+        level = first if row.startswith("gpu-1") else second
+        if row.endswith(subsystems) and level:
+            lines.append(row.replace(subsystems, line + level))
+
+    assert next(next_steps(*read("\n".join(lines) + "\n"))) == step
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=x", "a;reboot", "a`id`", "$(id)"])

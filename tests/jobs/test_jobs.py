@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.jobs.document import document, exit_code, summary
 from gdrkit.jobs.job import LoggedKinds
 from gdrkit.programs.nccl.log import COMPARED
+from tests.jobs.large_job import large_job
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
 
@@ -74,6 +76,28 @@ def test_ranks_without_lines_are_unknown():
     counts = analysed(member("n1:7", 3, 1024, "0x1")).counts
 
     assert (counts.ranks, counts.expected, counts.unknown) == (1, 1024, 1023)
+
+
+def test_a_job_whose_ranks_the_log_shows_only_in_part_is_unknown():
+    """The first lines of a log of 128 ranks, which all go directly as far as it goes."""
+    whole = large_job()
+    cut = analysed("".join(whole.splitlines(keepends=True)[:300]))
+
+    assert (cut.state, exit_code(document(cut))) == ("unknown", 3)
+    assert summary(cut) == "16 of 128 ranks direct; 112 are not in the log"
+    assert analysed(whole).state == "active", "the near miss: all ranks are there"
+    assert analysed(large_job(staged=("gpu01",)).partition("gpu03:")[0]).state == "blocked"
+
+
+def test_a_device_is_idle_only_if_its_host_is_in_the_log_to_its_last_channel():
+    """One host: its eighth NIC has no channel yet where the log ends."""
+    lines = large_job(hosts=1).splitlines(keepends=True)
+    ends = next(i for i, line in enumerate(lines) if "/7/GDRDMA" in line)
+    codes = [one.code for one in analysed("".join(lines[:ends])).findings]
+    idle = large_job(hosts=1).replace("NET/IB/7", "NET/IB/6")
+
+    assert "hca-not-selected" not in codes
+    assert [one.code for one in analysed(idle).findings] == ["hca-not-selected"]
 
 
 def test_one_of_a_thousand_ranks_differs():

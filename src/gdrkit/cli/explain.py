@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
         if job is not None:
             from gdrkit.jobs.text import text as text_of_job
 
-            words = text_of_job(job.document, colour=terminal, width=text_width())
+            words = text_of_job(job.document, brief=not options.verbose, colour=terminal, width=text_width())
             page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
     return combined_exit_code(explanation, job, file)

@@ -19,13 +19,20 @@ from gdrkit.explain.explanation import (
     RankedCause,
     Sureness,
 )
-from gdrkit.explain.logged_job import CHANNELS, DiagnosticsReport, LoggedCause, LoggedJob, OtherEvidence
+from gdrkit.explain.logged_job import (
+    CHANNELS,
+    DIFFERS,
+    DiagnosticsReport,
+    LoggedCause,
+    LoggedJob,
+    OtherEvidence,
+)
 from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
 
 if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
     from gdrkit.explain.transcript import TextLine
-    from gdrkit.jobs.job import JobDiagnostics, LogPosition
+    from gdrkit.jobs.job import JobDiagnostics, LogPosition, Rank
     from gdrkit.jobs.pasted import PastedJob
     from gdrkit.repair.config.fault import CheckedFile, ConfigFault
 
@@ -38,9 +45,6 @@ WORSE = (0, 1, 3, 2)
 
 MARKS = (b"NCCL", b"NET/", b"cfg#", b"ep_cfg")
 """What every log has of which `gdr nccl` knows lines: NCCL's, and UCX's tables."""
-
-
-DIFFERS = "env-differs-between-ranks"
 
 
 class LogReader:
@@ -77,7 +81,8 @@ class LogReader:
             failed=bool(found.errors),
             summary=found.verdict.summary,
             causes=tuple(self._causes(job)),
-            legs=self._legs(job),
+            legs=self._legs(job, [rank for part in found.jobs for rank in part.ranks]),
+            legs_of_hosts=tuple(self._legs_of_hosts(job)),
             judged=JUDGED,
             unread=frozenset(map(self._number, job.text.dropped)),
             report=None if report is None else _report_of(report),
@@ -89,6 +94,8 @@ class LogReader:
 
     def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
         """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""
+        from gdrkit.jobs.hosts import FAR, a_setting_decides
+
         found = job.log
         proven = {finding.code for finding in found.findings}
         failures = {(error.codes, error.call) for error in found.errors}
@@ -98,8 +105,8 @@ class LogReader:
             is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
             yield LoggedCause(
                 line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
-                matters=finding.status != "note", subject=finding.subject,
-                seen="" if is_failure else finding.seen,
+                matters=finding.status != "note" and not (finding.code in FAR and a_setting_decides(found)),
+                subject=finding.subject, seen="" if is_failure else finding.seen, todo=finding.todo,
             )  # fmt: skip
         reasons = [(why.line, why.codes) for why in (*found.why_not_direct, *found.refused)]
         for line, codes in (*reasons, *((error.line, error.codes) for error in found.errors)):
@@ -108,26 +115,39 @@ class LogReader:
                 yield LoggedCause(line=quoted, codes=codes, **_traits(quoted.text, codes))
         for one in found.diagnostics.statements if found.diagnostics else ():
             if one.codes and one.effect in ("possible", "fault"):
-                yield LoggedCause(line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED)
+                yield LoggedCause(
+                    line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED, todo=one.todo
+                )
 
-    def _legs(self, job: PastedJob) -> KnownFact | None:
-        """How many legs access GPU memory directly, with the first that does, or that does not."""
-        from gdrkit.programs.nccl.log_records import Carrier
+    def _legs(self, job: PastedJob, ranks: list[Rank]) -> KnownFact | None:
+        """How many legs of these ranks access GPU memory directly, with the first that does, or that does
+        not."""
+        from gdrkit.jobs.analyse import carried_legs
+        from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 
-        counts = job.document.counts
-        network = counts.direct + counts.bounced + counts.socket
-        every = [leg for part in job.document.jobs for rank in part.ranks for leg in rank.legs]
+        totals, _ = carried_legs(ranks)
+        network = sum(totals[carrier] for carrier in OVER_NETWORK)
         if network:
             shown = "network legs that were read" if self._gap.lines else "network legs"
-            words = f"{counts.direct} of {network} {shown} access GPU memory directly"
-            carriers = (Carrier.DIRECT,) if counts.direct else (Carrier.BOUNCED, Carrier.SOCKET)
-        elif counts.nvlink:
-            words = f"{plural(counts.nvlink, 'leg')} over NVLink between hosts (MNNVL), none over a NIC"
+            words = f"{totals[Carrier.DIRECT]} of {network} {shown} access GPU memory directly"
+            carriers = (Carrier.DIRECT,) if totals[Carrier.DIRECT] else INDIRECT
+        elif totals[Carrier.NVLINK]:
+            words = (
+                f"{plural(totals[Carrier.NVLINK], 'leg')} over NVLink between hosts (MNNVL), none over a NIC"
+            )
             carriers = (Carrier.NVLINK,)
         else:
             return None
+        every = (leg for rank in ranks for leg in rank.legs)
         proof = self._quote(job, min(leg.line for leg in every if leg.carried in carriers))
         return KnownFact(CHANNELS, words, proof.line, proof.text)
+
+    def _legs_of_hosts(self, job: PastedJob) -> Iterator[KnownFact]:
+        """The same for each host."""
+        hosts: dict[str, list[Rank]] = {}
+        for rank in (rank for part in job.document.jobs for rank in part.ranks):
+            hosts.setdefault(rank.host, []).append(rank)
+        yield from filter(None, (self._legs(job, ranks) for ranks in hosts.values()))
 
 
 def _traits(text: str, codes: tuple[str, ...]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def parser() -> Parser:
         "  gdr nccl job.log --json\n\n"
         "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH adds the reasons.\n\n"
         "exit codes: 0 every channel over the network is direct, 1 the same with warnings, 2 some are not, "
-        "3 the logs do not show it, 64 and above usage and internal errors",
+        "3 the logs do not show it, or not of all ranks, 64 and above usage and internal errors",
     )
     parser.add_argument(
         "logs", nargs="*", metavar="LOG", help="file, folder or pattern; standard input if - or none"
@@ -58,6 +58,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.jobs import workers as job_workers
     from gdrkit.jobs.analyse import analyse
     from gdrkit.jobs.document import document, encode, exit_code
+    from gdrkit.jobs.separate_reports import separate_reports
 
     files = job_logs.find(options.logs)
     live = sys.stderr.isatty() and not options.quiet
@@ -66,6 +67,7 @@ def main(arguments: list[str]) -> int:
         status("")
     for note in counted.notes:
         sys.stderr.write(f"note: {note}\n")
+    _check_one_job(separate_reports(counted.tally, counted.position))
     report = document(analyse(counted.tally, counted.position))
     if options.quiet:
         pass
@@ -80,6 +82,17 @@ def main(arguments: list[str]) -> int:
             words += _against_node(options.node, report, colour=terminal)
         write(words, styled=terminal)
     return exit_code(report)
+
+
+def _check_one_job(files: tuple[str, ...]) -> None:
+    """Raises TargetError if these files, one of each, have NCCL's diagnostics of several jobs."""
+    from gdrkit.evidence.errors import TargetError
+
+    if len(files) > 1:
+        raise TargetError(
+            f"the logs have NCCL's diagnostics of {len(files)} jobs, with different communicators and hosts",
+            f"judge one at a time: gdr nccl {files[0]}",
+        )
 
 
 def _against_node(target: str, report: NcclDocument, *, colour: bool) -> str:

@@ -74,9 +74,9 @@ def answer(
     if other is not None and _leads(other, found) and not (other.harmless and harmless):
         return _elsewhere(other, found)
     if found and found[0].printed and _is_named(found):
-        return _cause(found, machines, lines)
+        return _cause(found, machines, lines, job)
     if of_log is not None and not about.foreign:
-        return structs.replace(of_log, others=_others(found, MAX_CAUSES))
+        return structs.replace(of_log, others=_others(_open_ones(found, machines), MAX_CAUSES))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
     if about.foreign:
@@ -88,7 +88,7 @@ def answer(
         return state
     if found and (found[0].weight > NOTE or failing is None or failing in found[0].lines):
         return _several(found, machines, about)
-    return working(machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
+    return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
@@ -120,11 +120,14 @@ DECIDES = "`gdr doctor` decides in a second whether the other direct path serves
 
 
 def _cause(
-    found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
+    found: tuple[Candidate, ...],
+    machines: tuple[TextMachine, ...],
+    lines: tuple[TextLine, ...],
+    job: LoggedJob | None,
 ) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
-    steps = _steps(todo)
+    steps = (job.steps(first.code) if job else ()) or _steps(todo)
     if _often_harmless(first, machines, lines):
         steps = (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unexplained = tuple(islice(_other_failures(found, machines), MAX_OTHERS))
@@ -140,10 +143,18 @@ def _cause(
         lines=first.lines,
         now=steps,
         others=_others(
-            one for one in found[1:] if one.code not in apart and one.code not in BEHIND.get(first.code, ())
+            one
+            for one in _open_ones(found[1:], machines)
+            if one.code not in apart and one.code not in BEHIND.get(first.code, ())
         ),
         besides=unexplained,
     )
+
+
+def _open_ones(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> tuple[Candidate, ...]:
+    """The candidates without those that are proven: the page has them in a section of their own."""
+    proven = {one.code for machine in machines for one in (*machine.established, *machine.notes)}
+    return tuple(one for one in found if one.code not in proven or one.sureness is not Sureness.CERTAIN)
 
 
 def _often_harmless(

@@ -35,6 +35,7 @@ from gdrkit.explain.logged_job import (
     OtherEvidence,
     Reader,
     no_log,
+    owned,
     undecided,
 )
 from gdrkit.explain.measured import RAS
@@ -73,7 +74,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
             cleared=frozenset(code for one in judged for code in one.cleared),
         )
     )
-    machines = [_machine(one, about, job, first=one is judged[0]) for one in judged]
+    of_log = owned(job, [(one.host.machine, one.host.own_lines) for one in judged])
+    machines = [_machine(one, about, job, lines) for one, lines in zip(judged, of_log, strict=True)]
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
@@ -134,9 +136,12 @@ def _judged(host: TextHost) -> _JudgedMachine:
     )
 
 
-def _machine(judged: _JudgedMachine, about: Topics, job: LoggedJob | None, *, first: bool) -> TextMachine:
+def _machine(
+    judged: _JudgedMachine, about: Topics, job: LoggedJob | None, of_log: frozenset[int]
+) -> TextMachine:
+    """`of_log`: the lines of the job's log that are this machine's."""
     host, node = judged.host, judged.node
-    log = JobEvidence(job, host.own_lines, others=first)
+    log = JobEvidence(job, host.own_lines, of_log)
     left = (event for event in judged.events if job is None or not job.decides(event))
     all_events = tuple(sorted((*left, *log.events()), key=lambda event: event.position))
     by_rules = tuple(

@@ -28,7 +28,7 @@ from gdrkit.node import Fact, Node, if_missing
 from gdrkit.programs import proofs
 from gdrkit.programs.nccl import releases as nccl_releases
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.log_records import NetDevice, Version
+from gdrkit.programs.nccl.log_records import NO_INDEX, NetDevice, Version
 from gdrkit.rules.deciding_command import fill
 
 FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
@@ -176,7 +176,11 @@ def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
     loaded = host.origin(f"sys/module/{PEERMEM}")
     for log in nccl_logs(node):
         devices = log.all(NetDevice)
-        disabled = [found for found in devices if found.record.network == "IB" and not found.record.enabled]
+        disabled = [
+            found
+            for found in devices
+            if found.record.network == "IB" and not found.record.enabled and found.record.index != NO_INDEX
+        ]
         if not disabled:
             continue
         line = node.line_of(log.path, disabled[0].line)

@@ -14,27 +14,33 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
-from gdrkit.explain.logged_job import CHANNELS
+from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import BENCHMARKS, DCGM, DOWN, ESTIMATED, OF_A_GPU, PERFTEST, PORTS, RAS
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
 
 
-def working(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> Answer | None:
-    """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
-    for machine in machines:
-        for fact in machine.known:
-            if fact.name == CHANNELS and not fact.value.startswith("0 ") and fact.line is not None:
-                shown = "What fails here is none of the failures whose cause gdr knows, but"
-                if failing is None:
-                    shown = "The text shows no problem, and"
-                return plain(
-                    AnswerKind.WORKING,
-                    f"{shown} NCCL accesses GPU memory directly: {fact.value}.",
-                    sureness=Sureness.CERTAIN,
-                    lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
-                )
+def working(
+    job: LoggedJob | None, machines: tuple[TextMachine, ...], failing: QuotedLine | None
+) -> Answer | None:
+    """That NCCL accesses GPU memory directly, if that is what carries the traffic of a job; what fails all
+    the same is something else, and is quoted."""
+    legs = job.legs if job else None
+    if job and legs is not None and not legs.value.startswith("0 ") and legs.line is not None:
+        shown = "What fails here is none of the failures whose cause gdr knows, but"
+        if failing is None:
+            shown = "The text shows no problem, and"
+        kind, value = AnswerKind.WORKING, legs.value
+        if job.state != "active":  # ranks are missing
+            kind = AnswerKind.NO_PROBLEM if failing is None else AnswerKind.NOTHING
+            value = f"{value}; of the job, {job.summary}"
+        return plain(
+            kind,
+            f"{shown} NCCL accesses GPU memory directly: {value}.",
+            sureness=Sureness.CERTAIN,
+            lines=(QuotedLine(legs.line, legs.text), *(() if failing is None else (failing,))),
+        )
     found = _in_use(machines, failing)
     measures = any(fact.name in BENCHMARKS for machine in machines for fact in machine.known)
     return None if measures and found is not None and found.kind is AnswerKind.NOTHING else found

@@ -6,7 +6,7 @@ given what the rest of the text proves and excludes, since the rest may decide b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -22,10 +22,13 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.log_events import LogEvent
 from gdrkit.explain.transcript import TextLine
+from gdrkit.programs.nccl.log_lines import frame
 from gdrkit.verdict.cells import paths_closed_by
 
 CHANNELS = "NCCL channels"
 """The name of the fact what carries a job's traffic."""
+BOTH = {"dmabuf", "peermem"}
+DIFFERS = "env-differs-between-ranks"
 MOST_STEPS = 5
 
 
@@ -36,10 +39,21 @@ class OtherEvidence(Struct, frozen=True):
     cleared: frozenset[str]
 
     def left(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the possible causes of a line that are left. One that is proven is the only one; if all
-        are excluded, a part of the text was printed at another time, and none is."""
+        """Those of the possible causes of a line that are left. One that is proven is the only one, if it
+        does not close one of two closed paths alone; if all are excluded, a part of the text was printed at
+        another time, and none is."""
         known = tuple(code for code in codes if code in self.proven)
+        closed = {path for code in known for path in _closes(code)}
+        if len(closed) == 1:
+            other = BOTH - closed
+            rest = tuple(code for code in codes if _closes(code) == other and code not in self.cleared)
+            return rest or known
         return known or tuple(code for code in codes if code not in self.cleared) or codes
+
+
+def _closes(code: str) -> set[str]:
+    """Which of the two paths of NCCL's own network a code closes."""
+    return BOTH & set(paths_closed_by(rule_of(code).takes("")))
 
 
 class LoggedCause(Struct, frozen=True, kw_only=True):
@@ -54,6 +68,7 @@ class LoggedCause(Struct, frozen=True, kw_only=True):
     leads: bool = False  # the first cause is by far the likeliest
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
+    todo: str = ""  # the step that this job needs
 
 
 class DiagnosticsReport(Struct, frozen=True, kw_only=True):
@@ -73,6 +88,7 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
     summary: str
     causes: tuple[LoggedCause, ...]
     legs: KnownFact | None  # what carries the traffic; None if no line shows it
+    legs_of_hosts: tuple[KnownFact, ...]  # the same for each host that a line names
     report: DiagnosticsReport | None
     judged: frozenset[str]  # the codes about which the analysis decides, as rules do of a supplied log
     unread: frozenset[int] = frozenset()  # numbers of lines that may be examples, of which nothing is read
@@ -82,6 +98,13 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
         """Whether all lines may be examples."""
         decided = self.state != "unknown" or self.causes or self.failed or self.report
         return bool(self.unread) and not decided
+
+    def steps(self, code: str) -> tuple[str, ...]:
+        """What to do about a cause in this job: if settings differ, about each of them; () if its page says
+        it."""
+        some = (one.todo for one in self.causes if one.todo and (code in one.codes or code == DIFFERS))
+        steps = "; ".join(dict.fromkeys(some))
+        return (f"{steps[0].upper()}{steps[1:]}.",) if steps else ()
 
     def decides(self, event: LogEvent) -> bool:
         """Whether the analysis of the log decides about a line."""
@@ -96,14 +119,34 @@ def no_log(_: OtherEvidence) -> None:
     """The reader of a text without a log."""
 
 
+def owned(job: LoggedJob | None, machines: Sequence[tuple[str, Sequence[TextLine]]]) -> list[frozenset[int]]:
+    """The lines of a log's causes and legs that belong to each of the machines: names, and lines.
+
+    A long text is not read whole: a line that no machine has belongs to the host that it names."""
+    if job is None:
+        return [frozenset() for _ in machines]
+    own = {line.number: index for index, (_, lines) in enumerate(machines) for line in lines}
+    names = {name: index for index, (name, _) in enumerate(machines) if name}
+    legs = (QuotedLine(fact.line or 0, fact.text) for fact in job.legs_of_hosts)
+    found: list[set[int]] = [set() for _ in machines]
+    for proof in (*(cause.line for cause in job.causes), *legs):
+        found[own.get(proof.line, names.get(_host(proof.text), 0))].add(proof.line)
+    return [frozenset(lines) for lines in found]
+
+
+def _host(text: str) -> str:
+    """The host that the beginning of a line names, without its domain."""
+    host = frame(text).process.rpartition(":")[0]
+    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+
+
 class JobEvidence:
     """The part of a job's causes that the lines of one machine show."""
 
-    def __init__(self, job: LoggedJob | None, lines: Iterable[TextLine], *, others: bool) -> None:
-        """`others`: the causes of lines that no machine has are this one's."""
-        self.job = job
+    def __init__(self, job: LoggedJob | None, lines: Iterable[TextLine], own: frozenset[int]) -> None:
+        """`own`: the lines of the job that are this machine's."""
+        self.job, self._lines = job, own
         self._positions = {line.number: (index, line) for index, line in enumerate(lines)}
-        self._others = others
 
     def established(self, *, matters: bool) -> Iterator[EstablishedProblem]:
         """The problems that the log proves."""
@@ -128,16 +171,11 @@ class JobEvidence:
                 )  # fmt: skip
 
     def legs(self) -> Iterator[KnownFact]:
-        """What carries the traffic, where a line of this machine shows it."""
-        legs = self.job.legs if self.job else None
-        if legs is not None and self._has(legs.line or 0):
-            yield legs
+        """What carries the traffic of this machine, if a line shows it."""
+        yield from (one for one in (self.job.legs_of_hosts if self.job else ()) if one.line in self._lines)
 
     def _own(self) -> Iterator[LoggedCause]:
-        return (one for one in (self.job.causes if self.job else ()) if self._has(one.line.line))
-
-    def _has(self, number: int) -> bool:
-        return number in self._positions or self._others
+        return (one for one in (self.job.causes if self.job else ()) if one.line.line in self._lines)
 
 
 # -- the answer ------------------------------------------------------------------------------------------

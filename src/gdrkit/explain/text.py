@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.answer import NO_FAILURE_SHOWN
 from gdrkit.explain.explanation import (
@@ -71,7 +73,7 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     yield from _section("Contradictions", machines, _contradictions, verbose)
     if verbose:
         yield from _section("Lines with open causes", machines, _open, verbose)
-    yield from _section("Also shown", machines, _known, verbose)
+    yield from _also_shown(machines, verbose)
     if machines and not verbose:
         yield 0, "dim", "-v shows every open cause and how to check it; gdr codes CODE explains a code"
 
@@ -298,6 +300,23 @@ def _contradictions(machine: TextMachine, verbose: bool) -> Iterator[Row]:
         yield 2, "bad", f"{found.text}."
         for proof in found.proofs:
             yield from _quote(proof)
+
+
+def _also_shown(machines: tuple[TextMachine, ...], verbose: bool) -> Iterator[Row]:
+    """The facts of each machine; those that are alike share a part, with the lines of the first."""
+    alike: dict[object, list[TextMachine]] = {}
+    for number, machine in enumerate(machines):
+        facts = tuple((fact.name, fact.value) for fact in machine.known)
+        alike.setdefault(number if verbose or not facts else facts, []).append(machine)
+    firsts = tuple(
+        structs.replace(same[0], name=f"{same[0].name} and {len(same) - 1} more")
+        if len(same) > 1
+        else same[0]
+        for same in alike.values()
+    )
+    if len(machines) > 1 and len(firsts) == 1:
+        firsts = (*firsts, structs.replace(firsts[0], known=()))
+    yield from _section("Also shown", firsts, _known, verbose)
 
 
 def _known(machine: TextMachine, verbose: bool) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from gdrkit.html.node_sections import STATE_GLYPHS
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section, table
 from gdrkit.jobs.document import NcclDocument, WhyKey, why_key, why_sections
 from gdrkit.jobs.hosts import JobHosts, by_host, contrast, device, headline, next_steps
-from gdrkit.jobs.job import LegDirection, Rank
+from gdrkit.jobs.job import JobFinding, LegDirection, Rank
 from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.report.answers import advice, reason, works
 from gdrkit.report.document import Report
@@ -23,11 +23,11 @@ ROWS = 256
 """The most rows of the table."""
 
 CARRIED: dict[Carrier, tuple[Glyph, str]] = {
-    Carrier.DIRECT: ("ok", "direct"), Carrier.BOUNCED: ("staged", "bounced"), Carrier.SOCKET: ("bad", "TCP"),
-    Carrier.NVLINK: ("ok", "NVLink"),
+    Carrier.DIRECT: ("ok", "direct"), Carrier.BOUNCED: ("staged", "host memory"),
+    Carrier.SOCKET: ("bad", "TCP"), Carrier.NVLINK: ("ok", "NVLink"),
 }  # fmt: skip
 WORDS = {
-    Carrier.DIRECT: "direct: GPUDirect RDMA", Carrier.BOUNCED: "bounced: through host memory",
+    Carrier.DIRECT: "direct: GPUDirect RDMA", Carrier.BOUNCED: "through host memory",
     Carrier.SOCKET: "TCP, through host memory and the kernel", Carrier.NVLINK: "NVLink between hosts",
 }  # fmt: skip
 DIRECTIONS = {
@@ -50,7 +50,15 @@ class JobReport:
 def job_page(job: JobReport) -> str:
     """The page, as one HTML document."""
     document = job.document
-    parts = (_first(job), _matrix(document), _why(job), _node(job), _errors(document), _misleading(document))
+    parts = (
+        _first(job),
+        _findings(document),
+        _matrix(document),
+        _why(job),
+        _node(job),
+        _errors(document),
+        _misleading(document),
+    )
     ranks = f"{document.counts.ranks} ranks" if document.counts.ranks != 1 else "1 rank"
     versions = sorted({version for part in document.jobs for version in part.nccl_versions})
     nccl = f", NCCL {' and '.join(versions)}" if versions else ""
@@ -97,7 +105,7 @@ def _next(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
         return ""
     words = contrast(document, groups)
     steps = "".join(f"<li>{rich(step)}</li>" for step in next_steps(document, groups))
-    return (f"<p>{safe(words)}.</p>" if words else "") + (f"<ul>{steps}</ul>" if steps else "")
+    return (f"<p>{safe(words)}.</p>" if words else "") + (f"<h2>Next</h2><ul>{steps}</ul>" if steps else "")
 
 
 def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
@@ -112,9 +120,29 @@ def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     return f"{legs - counts.direct} of {legs} legs over the network are not direct."
 
 
+def _findings(document: NcclDocument) -> str:
+    """Each finding with the step that the job needs."""
+    if not document.findings:
+        return ""
+    cards = "".join(
+        f'<div class="entry"><h3><code>{safe(one.code)}</code>: {safe(one.seen)}</h3>'
+        f"<p><small>{safe(', '.join(map(str, one.lines)))}</small></p>"
+        f"<p><b>What to do.</b> {_doing(one)}</p></div>"
+        for one in document.findings
+    )
+    return section("findings", "Findings", "What the logs prove.", cards)
+
+
+def _doing(finding: JobFinding) -> str:
+    """The step that this job needs, or that of the code's page."""
+    step = finding.todo
+    return safe(f"{step[0].upper()}{step[1:]}.") if step else rich(advice(finding.code))
+
+
 # -- ranks x devices -------------------------------------------------------------------------------
 
-Cell = tuple[tuple[LegDirection, Carrier, int], ...]
+ShownLeg = tuple[LegDirection, Carrier, int]
+Cell = tuple[ShownLeg, ...]
 """What passes between a rank and a device, with the number of its reason, or 0."""
 
 
@@ -142,7 +170,9 @@ def _matrix(document: NcclDocument) -> str:
     return section(
         "ranks",
         title,
-        f"Only channel lines count as proof. A leg that is not direct leads to its reason.{left}",
+        f"Only channel lines count as proof. A leg that is not direct leads to its reason; "
+        f"one without a direction is for both.{left}",
+        f'<p class="hint">Scroll the table sideways: it has {plural(len(devices), "device")}.</p>'
         f'<div class="wide-table" role="region" tabindex="0" aria-label="{title}">'
         f'<table class="legs"><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table></div>',
     )
@@ -155,7 +185,21 @@ def _cells(ranks: Iterable[Rank], numbers: dict[WhyKey, int]) -> dict[str, Cell]
         if leg.carried in CARRIED and (name := device(leg)):
             why = next((numbers.get(why_key(leg, reason), 0) for reason in leg.reasons), 0)
             found.setdefault(name, {})[leg.direction, leg.carried, why] = None
-    return {name: tuple(sorted(legs)) for name, legs in found.items()}
+    return {name: tuple(sorted(_joined(legs))) for name, legs in found.items()}
+
+
+def _joined(
+    legs: Iterable[tuple[LegDirection, Carrier, int]],
+) -> Iterator[tuple[LegDirection, Carrier, int]]:
+    """Legs with one in place of two that differ only in the direction: eight devices are to fit."""
+    directions: dict[tuple[Carrier, int], set[LegDirection]] = {}
+    for direction, carried, why in legs:
+        directions.setdefault((carried, why), set()).add(direction)
+    for (carried, why), some in directions.items():
+        if some >= {LegDirection.SEND, LegDirection.RECEIVE}:
+            some = some - {LegDirection.SEND, LegDirection.RECEIVE} | {LegDirection.BOTH}
+        for direction in some:
+            yield direction, carried, why
 
 
 def _of_hosts(ranks: Sequence[Rank], numbers: dict[WhyKey, int]) -> list[tuple[str, dict[str, Cell]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
+from gdrkit.jobs.setting_advice import lone_settings
 from gdrkit.jobs.ucx_tables import ucx_legs
 from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.programs.nccl import log_records as nccl_records
@@ -63,8 +64,9 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
     return JobAnalysis(
         jobs=jobs,
         counts=counts,
-        state=_with_ucx(_state(jobs, counts, failed, gathered, reports), ucx),
+        state=_with_ucx(_state(jobs, counts, failed, gathered, reports), counts, ucx),
         findings=findings(gathered, jobs, failed, reports),
+        lone_settings=lone_settings(gathered, jobs),
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
@@ -86,11 +88,12 @@ def _version(gathered: GatheredRanks, job: JobPart, rank: Rank) -> str:
     return versions.pop() if len(versions) == 1 else ""
 
 
-def _counts(jobs: list[JobPart]) -> LegCounts:
-    """Legs by what carries them. For a rank's channel and direction, the worst counts."""
+def carried_legs(ranks: Iterable[Rank]) -> tuple[dict[Carrier, int], int]:
+    """Legs between hosts by what carries them, and the channels of the rank with the most. For a rank's
+    channel and direction, the worst counts."""
     totals = dict.fromkeys(BETWEEN_HOSTS, 0)
     most = 0
-    for rank in (rank for job in jobs for rank in job.ranks):
+    for rank in ranks:
         legs: dict[tuple[str, int], int] = {}
         for leg in rank.legs:
             if leg.carried not in BETWEEN_HOSTS:
@@ -102,6 +105,11 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
         most = max(most, len({channel for _, channel in legs}))
         for worst in legs.values():
             totals[BETWEEN_HOSTS[worst]] += 1
+    return totals, most
+
+
+def _counts(jobs: list[JobPart]) -> LegCounts:
+    totals, most = carried_legs(rank for job in jobs for rank in job.ranks)
     present = sum(len(job.ranks) for job in jobs)
     expected = sum(max(job.expected or 0, len(job.ranks)) for job in jobs)
     return LegCounts(
@@ -115,22 +123,24 @@ def _state(
     jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathered: GatheredRanks,
     reports: Diagnostics | None,
 ) -> State:  # fmt: skip
-    """active: every leg is direct. blocked: a leg is not, or cannot be, or GPU memory was refused. Else
-    unknown."""
+    """active: every leg of every rank is direct. blocked: a leg is not, or cannot be, or GPU memory was
+    refused. Else unknown, as of a job of which ranks are not in the logs."""
     unable = any(
         rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
     )
     if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
         return "blocked"
     if counts.direct or counts.nvlink:
-        return "active"
+        return "unknown" if counts.unknown else "active"
     return "blocked" if reports and any(one.blocks for one in reports.statements) else "unknown"
 
 
-def _with_ucx(of_nccl: State, ucx: UcxLegs | None) -> State:
+def _with_ucx(of_nccl: State, counts: LegCounts, ucx: UcxLegs | None) -> State:
     """The state of a job whose logs also show what UCX does, the worse of both."""
     if ucx is None or ucx.direct is None or of_nccl == "blocked":
         return of_nccl
+    if ucx.direct and of_nccl == "unknown" and (counts.direct or counts.nvlink):
+        return of_nccl  # of ranks that are not in the logs UCX shows nothing
     return "active" if ucx.direct else "blocked"
 
 

@@ -87,7 +87,7 @@ def findings_of(found: Diagnostics, gathered: GatheredRanks) -> Iterator[JobFind
                 code=code, layer=rule.layer, status="failed" if one.blocks else "warning",
                 subject=_subject(one), seen=one.text, expected=EXPECTED.get(code, "the same on all ranks"),
                 cost=rule.cost, ranks=one.rank_count or len(one.ranks) or 1,
-                lines=(gathered.where(one.line),), references=rule.references,
+                lines=(gathered.where(one.line),), references=rule.references, todo=one.todo,
             )  # fmt: skip
 
 

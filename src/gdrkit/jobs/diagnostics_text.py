@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.formats.plural import plural
-from gdrkit.jobs.job import DiagnosticStatement, JobDiagnostics, LogPosition
+from gdrkit.jobs.job import DiagnosticStatement, JobDiagnostics
 from gdrkit.programs.nccl.diagnostic_statements import Effect
 from gdrkit.report.terminal import Row
 
@@ -22,18 +22,14 @@ WORDS = {
 
 def diagnostics_rows(found: JobDiagnostics) -> Iterator[Row]:
     """The statements of the reports, the worst first."""
-    yield 0, "head", f"NCCL's diagnostics ({', '.join(_about(found))})"
+    files = {one.line.file for one in found.statements}
+    where = f", lines of {files.pop()}" if len(files) == 1 else ""
+    yield 0, "head", f"NCCL's diagnostics ({', '.join(_about(found))}){where}"
     for one in found.statements:
         if one.effect is not Effect.CAUSE:  # a finding of its own
-            yield from _statement(one)
+            yield from _statement(one, in_one_file=bool(where))
     yield 2, "unknown", f"open  GPUDirect RDMA: {found.direct_path}"
     yield 0, "", ""
-
-
-def diagnostics_todo(found: JobDiagnostics | None) -> dict[tuple[str, LogPosition], str]:
-    """What to do about each cause that a report shows, by its code and line."""
-    shown = (one for one in (found.statements if found else ()) if one.effect is Effect.CAUSE)
-    return {(code, one.line): one.todo for one in shown for code in one.codes}
 
 
 def _about(found: JobDiagnostics) -> Iterator[str]:
@@ -51,11 +47,11 @@ def _about(found: JobDiagnostics) -> Iterator[str]:
         yield f"{found.gpus} each"
 
 
-def _statement(one: DiagnosticStatement) -> Iterator[Row]:
+def _statement(one: DiagnosticStatement, *, in_one_file: bool) -> Iterator[Row]:
     style, word = WORDS[one.effect]
     between = ", " if one.effect is Effect.EXCLUDED else " or "
     codes = f"{between.join(one.codes)}: " if one.codes else ""
     yield 2, style, f"{word}  {codes}{one.text}"
     if one.todo:
         yield 6, "", f"next: {one.todo}"
-    yield 6, "quote", str(one.line)
+    yield 6, "quote", f"line {one.line.line}" if in_one_file else str(one.line)

@@ -25,6 +25,7 @@ from gdrkit.jobs.job import (
     LoggedKinds,
     LogLineNumber,
     LogPosition,
+    LoneSetting,
     MisleadingLine,
     RailCrossing,
     Rank,
@@ -60,6 +61,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     counts: LegCounts
     logged: LoggedKinds
     findings: tuple[JobFinding, ...]
+    lone_settings: tuple[LoneSetting, ...]  # printed by some hosts, beside one that prints no setting
     why_not_direct: tuple[WhySection, ...]
     errors: list[JobError]
     misleading: list[MisleadingLine]
@@ -87,6 +89,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         counts=found.counts,
         logged=found.logged,
         findings=found.findings,
+        lone_settings=found.lone_settings,
         why_not_direct=open_now(_ordered(why_sections(found.jobs).values())),
         errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
         misleading=found.misleading,
@@ -125,16 +128,24 @@ def summary(found: JobAnalysis) -> str:
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
-    ranks = plural(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
-    socket = f", {counts.socket} TCP" if counts.socket else ""
-    unknown = plural(counts.unknown, "rank")
-    nvlink = f", {counts.nvlink} NVLink" if counts.nvlink else ""
+    if found.state == "unknown" and counts.unknown:
+        verb = "is" if counts.unknown == 1 else "are"
+        return clip(
+            f"{counts.ranks} of {counts.expected} ranks direct; {counts.unknown} {verb} not in the log",
+            WIDTH,
+        )
+    ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
+    if counts.unknown:
+        ranks = f"{counts.ranks} of {counts.expected} ranks in the log"
+    shown = [f"{counts.socket} TCP"] if counts.socket else []
+    shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
-    nvlink += (
-        f", {plural(other, 'rank')} without a direct path" if other and found.state == "blocked" else ""
-    )
-    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}{nvlink}, {unknown} unknown"
-    return clip(f"{ranks} x {plural(counts.channels, 'channel')}: {legs}", WIDTH)
+    if other and found.state == "blocked":
+        shown.append(f"{plural(other, 'rank')} without a direct path")
+    if counts.bounced or not shown:
+        shown.insert(0, f"{counts.bounced} through host memory")
+    shown.insert(0, f"{counts.direct} direct")
+    return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
 
 
 def _decided(found: JobAnalysis) -> str:

@@ -13,6 +13,7 @@ from gdrkit.jobs.diagnostics import findings_of
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
+from gdrkit.jobs.setting_advice import setting_advice
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
@@ -51,25 +52,30 @@ def findings(
     if reports is not None:
         shown = findings_of(reports, gathered)
         found += [one for one in shown if (one.code, one.subject) not in known]
-    order = ("failed", "warning", "note")
-    return tuple(sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject)))
+    order = ("failed", "warning", "note")  # of each first what this job needs
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (order.index(one.status), not one.todo, -one.ranks, one.code, one.subject),
+        )
+    )
 
 
 def _found(
     *, code: Code, status: Status, subject: str, seen: str, expected: str, ranks: int,
-    lines: tuple[LogPosition, ...],
+    lines: tuple[LogPosition, ...], todo: str = "",
 ) -> JobFinding:  # fmt: skip
     """A finding, with layer, cost and references of its rule."""
     rule = rule_of(code)
     return JobFinding(
         code=code, layer=rule.layer, status=status, subject=subject, seen=seen, expected=expected,
-        cost=rule.cost, ranks=ranks, lines=lines, references=rule.references,
+        cost=rule.cost, ranks=ranks, lines=lines, references=rule.references, todo=todo,
     )  # fmt: skip
 
 
 def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
-    yield from _environment(gathered, processes)
+    yield from _environment(gathered, job, processes)
     yield from _unused(gathered, job)
     yield from _plugin(gathered, job, processes)
     yield from _without_effect(gathered, job, processes)
@@ -119,7 +125,7 @@ def _without_channel(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFindi
 # -- ranks that differ -----------------------------------------------------------------------------------
 
 
-def _environment(gathered: GatheredRanks, processes: list[JobProcess]) -> Iterator[JobFinding]:
+def _environment(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:
     """Variables with different values, or set only on some ranks, among ranks that print any."""
     printing = [
         process
@@ -140,10 +146,12 @@ def _environment(gathered: GatheredRanks, processes: list[JobProcess]) -> Iterat
         positions = sorted(
             position for value in values.values() for _, position in value[:1] if position is not None
         )
+        members = {value: [process for process, _ in some] for value, some in values.items()}
+        todo, decides = setting_advice(name, members, job)
         yield _found(
-            code="env-differs-between-ranks", status="warning", subject=name,
+            code="env-differs-between-ranks", status="failed" if decides else "warning", subject=name,
             seen=f"{name} is {', '.join(words)}", expected="one value on all ranks",
-            ranks=sum(len(values[value]) for value in others), lines=tuple(positions[:QUOTED]),
+            ranks=sum(len(values[value]) for value in others), lines=tuple(positions[:QUOTED]), todo=todo,
         )  # fmt: skip
 
 
@@ -185,10 +193,14 @@ def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFindi
 
 
 def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
-    """Devices that NCCL lists on a host without using them in a channel there, though it uses others."""
+    """Devices that NCCL lists on a host without using them in a channel there, though it uses others. Of a
+    host whose ranks the log does not show whole, nothing is known to be absent."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
+    if job.expected is not None and job.expected > len(job.ranks):
+        return
+    hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
     idle: dict[tuple[str, ...], list[tuple[str, int, int, LogPosition]]] = defaultdict(list)
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
@@ -212,6 +224,12 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
             ranks=sum(ranks for _, ranks, _, _ in positions),
             lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
         )  # fmt: skip
+
+
+def _is_cut(ranks: list[Rank]) -> bool:
+    """Whether the log ends before all ranks of a host have printed their channels: each is in all rings."""
+    channels = [{channel for leg in rank.legs for channel in leg.channels} for rank in ranks]
+    return any(some != channels[0] for some in channels)
 
 
 def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:

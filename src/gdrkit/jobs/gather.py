@@ -210,7 +210,7 @@ def device_names(process: JobProcess) -> dict[int, str]:
     for using in process.all(nccl_records.Hcas):
         names |= {hca.index: hca.name for hca in using.devices}
     for device in process.all(nccl_records.NetDevice):
-        if device.network not in nccl_records.TCP:
+        if device.network not in nccl_records.TCP and device.index != nccl_records.NO_INDEX:
             names.setdefault(device.index, device.device)
     return names | {fused.index: fused.name for fused in process.all(nccl_records.FusedDevice)}
 

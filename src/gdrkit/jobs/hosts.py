@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.document import NAMED, NcclDocument
-from gdrkit.jobs.job import JobFinding, Leg, LegDirection, Rank
+from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 
 HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
 
+DIFFERS = "env-differs-between-ranks"
 SLOWER: tuple[HostPath, ...] = ("staged", "socket")
 GOES: dict[HostPath, str] = {
     "staged": "through host memory", "socket": "over TCP", "direct": "directly", "nvlink": "over NVLink",
@@ -79,12 +80,14 @@ def headline(groups: tuple[JobHosts, ...]) -> str:
     taken = [path for path in SLOWER if any(group.path == path for group in slower)]
     some = sorted({host for group in slower for host in group.hosts}, key=_natural)
     verb = "goes" if len(some) == 1 else "go"
-    many = "all" if len(some) == len(every) else f"{len(some)} of"
+    many = f"{len(some)} of {len(every)}"
+    if len(some) == len(every):
+        many = "both" if len(some) == 2 else f"all {len(some)}"
     parts = {_part(group) for group in slower}
     what = f"{part}, " if len(parts) == 1 and (part := parts.pop()) else ""
     inside = f"{what}{plural(sum(group.ranks for group in slower), 'rank')}"
     named = "" if len(some) == len(every) else f": {names(some)}"
-    return f"{many} {len(every)} hosts {verb} {' or '.join(GOES[path] for path in taken)}{named} ({inside})"
+    return f"{many} hosts {verb} {' or '.join(GOES[path] for path in taken)}{named} ({inside})"
 
 
 def host_line(group: JobHosts) -> str:
@@ -100,24 +103,42 @@ def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     if not direct or not headline(groups):
         return ""
     others = f"{plural(len(direct), 'other host')} {'goes' if len(direct) == 1 else 'go'} directly"
+    compared = {finding.subject for finding in document.findings if finding.code == DIFFERS}
+    lone = [one for one in document.lone_settings if one.name not in compared]
+    if lone := [one for one in lone if not set(one.hosts) & set(direct)]:
+        some = [f"only {names(one.hosts)} {_prints(one)}" for one in lone[:MOST_SETTINGS]]
+        return f"{others}; {', '.join(some)}"
     if _settings_differ(document):
         return f"{others}; settings of the ranks differ"
     versions = {version for job in document.jobs for version in job.nccl_versions}
     same = ["no other version of NCCL"] if len(versions) == 1 else []
-    same += ["no setting that differs"] if document.logged.env else []
+    same += ["no setting that differs"] if document.logged.env and not document.lone_settings else []
     shows = f", and the log shows {' and '.join(same)}" if same else ""
     return f"{others}{shows}: look for what differs between the hosts"
 
 
+MOST_SETTINGS = 3
+
+
+def _prints(one: LoneSetting) -> str:
+    return f"{'prints' if len(one.hosts) == 1 else 'print'} {one.name}={one.value}"
+
+
 def _settings_differ(document: NcclDocument) -> bool:
-    return any(finding.code == "env-differs-between-ranks" for finding in document.findings)
+    return any(finding.code == DIFFERS for finding in document.findings)
 
 
 def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[str]:
     """What to do first: about causes that are certain; then what to run on the first slower host, beside one
     that goes directly if there is one, without root and with it."""
-    for code in dict.fromkeys(finding.code for finding in document.findings if _certain(finding)):
-        yield f"`gdr codes {code}` says what to do"
+    certain = [finding for finding in document.findings if _certain(finding)]
+    yield from dict.fromkeys(finding.todo for finding in certain if finding.todo)
+    for one in document.lone_settings:
+        if one.closes:
+            yield f"unset {one.name} on {names(one.hosts)}"
+    for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
+        if code not in FAR or not a_setting_decides(document):
+            yield f"`gdr codes {code}` says what to do"
     slow, good = _first(groups, *SLOWER), _first(groups, "direct")
     if not slow:
         return
@@ -133,9 +154,17 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     )
 
 
+FAR = ("pair-cross-socket", "pair-distant")
+
+
+def a_setting_decides(document: NcclDocument) -> bool:
+    """Whether ranks are not direct because they lack a setting of others: distance is then not a cause."""
+    return any(one.code == DIFFERS and one.status == "failed" for one in document.findings)
+
+
 def _certain(finding: JobFinding) -> bool:
     """Whether a finding is a cause, or a setting that may be one."""
-    return finding.status == "failed" or finding.code == "env-differs-between-ranks"
+    return finding.status == "failed" or finding.code == DIFFERS
 
 
 def _first(groups: Iterable[JobHosts], *paths: HostPath) -> str:

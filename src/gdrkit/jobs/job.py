@@ -128,6 +128,17 @@ class JobFinding(Struct, frozen=True, kw_only=True):
     ranks: int  # how many are affected
     lines: tuple[LogLineNumber, ...]
     references: tuple[str, ...]
+    todo: str  # the step that this job needs; "" if the page of the code has it
+
+
+class LoneSetting(Struct, frozen=True, kw_only=True):
+    """A variable that some hosts print, and another does not print, nor any other variable."""
+
+    name: str
+    value: str
+    hosts: tuple[str, ...]
+    closes: bool  # it closes a direct path, whatever the machine
+    line: LogLineNumber  # the first
 
 
 class JobError(Struct, frozen=True, kw_only=True):
@@ -260,6 +271,7 @@ class JobAnalysis(Struct, kw_only=True):
     counts: LegCounts
     state: State
     findings: tuple[JobFinding, ...]
+    lone_settings: tuple[LoneSetting, ...]
     errors: list[JobError]
     misleading: list[MisleadingLine]
     damaged: int  # lines that were cut, or cut into each other

@@ -197,7 +197,9 @@ class Tally:
         process = prefix.process
         unit = self._unit(LogUnit(process, prefix.device) if process else _anonymous(own))
         shapes = self.legs[unit]
-        tail = words.rpartition(b" [")[2] if leg.direction else words.partition(VIA)[2]
+        tail = words.partition(VIA)[2]
+        if leg.direction:
+            tail = f"{leg.direction}] via ".encode() + tail
         if process:
             self._heads[line.partition(MARK)[0]] = shapes
         if tail not in shapes:

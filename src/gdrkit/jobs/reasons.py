@@ -28,7 +28,9 @@ NO_EFA = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old")
 OF_VERBS = ("IB", "UCX", "gIB")
 """How the names of networks begin that register memory with libibverbs: IB, IBext_v10, IBP, IB-CAST, ..."""
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
-
+GPU_FIRST = ("gpu-unsupported", "gpu-consumer", "peermem-not-loaded")
+MODULE_FIRST = ("peermem-not-loaded", "gpu-consumer", "gpu-unsupported")
+"""Why releases up to 2.3 cannot register GPU memory: one refusal, which they word in two ways."""
 
 UNTIL_2_5 = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Distances by their numbers up to 2.5, where the level is the first that is refused: src/include/topo.h of
@@ -134,7 +136,8 @@ class ReasonFinder:
             if not pair.allowed and self._is(pair, rank, leg):
                 yield self._refused(process, pair, self.gathered.where(entry.position))
         for device, entry in process.all(nccl_records.NetDevice).items():
-            if device.index == leg.index and not device.enabled and device.network not in nccl_records.TCP:
+            refused = not device.enabled and device.network not in nccl_records.TCP
+            if refused and _is_leg_of(process, device, leg):
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
@@ -198,6 +201,10 @@ class ReasonFinder:
         if not device.network.startswith(OF_VERBS):
             text = f"the plugin of {device.network} reports no GPUDirect RDMA for {device.device}"
             return LegReason(text, NO_EFA if "Libfabric" in device.network else (), position)
+        if device.index == nccl_records.NO_INDEX:
+            text = f"NCCL could not register GPU memory with {device.device} ({device.how})"
+            of_gpu = device.how.startswith("not supported")
+            return LegReason(text, GPU_FIRST if of_gpu else MODULE_FIRST, position)
         value, set_at = self.variable(process, "NCCL_DMABUF_ENABLE")
         if value is not None and integer(value) == 0:
             text = f"NCCL_DMABUF_ENABLE={value}, and NCCL does not find nvidia-peermem for {device.device}"
@@ -241,6 +248,13 @@ class ReasonFinder:
             text = f"the NIC's side is enabled, and {rest}: the GPU's side is not known"
             return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].position))
         return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
+
+
+def _is_leg_of(process: JobProcess, device: nccl_records.NetDevice, leg: Leg) -> bool:
+    """Whether a leg uses a device. A lone name without an index fits a leg without a name."""
+    if device.index != nccl_records.NO_INDEX:
+        return device.index == leg.index
+    return leg.device == device.device if leg.device else len(process.all(nccl_records.NetDevice)) == 1
 
 
 def not_zero(value: str) -> bool:

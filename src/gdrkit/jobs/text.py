@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
-from gdrkit.jobs.diagnostics_text import diagnostics_rows, diagnostics_todo
+from gdrkit.jobs.diagnostics_text import diagnostics_rows
 from gdrkit.jobs.document import NcclDocument
 from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
 from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
@@ -31,27 +31,30 @@ ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 
 
 def text(
-    document: NcclDocument, *, rank: int | None = None, every: bool = False, colour: bool = False,
-    width: int | None = None,
+    document: NcclDocument, *, rank: int | None = None, every: bool = False, brief: bool = False,
+    colour: bool = False, width: int | None = None,
 ) -> str:  # fmt: skip
-    """The document as lines. `rank`: only that rank, with every leg and its line; `every`: all ranks
-    so."""
-    rows = _detail(document, rank) if rank is not None or every else _page(document)
+    """The document as lines. `rank`: only that rank, with every leg and its line; `every`: all ranks so;
+    `brief`: only the head of the page."""
+    rows = _detail(document, rank) if rank is not None or every else _page(document, brief=brief)
     return render(rows, STYLES, colour=colour, width=width)
 
 
-def _page(document: NcclDocument) -> Iterator[Row]:
+def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
     yield from _head(document, groups)
+    if brief:
+        yield from _hosts(document, groups)
+        yield 0, "note", "`gdr nccl LOG` shows the rest"
+        return
     yield from _hosts(document, groups)
     if document.findings:
         yield 0, "head", "Findings"
-        todo = diagnostics_todo(document.diagnostics)
+        told = bool(headline(groups))  # the steps are at the head
         for finding in document.findings:
             yield from _finding(finding)
-            for step in dict.fromkeys(todo.get((finding.code, line)) for line in finding.lines):
-                if step:
-                    yield 6, "", f"next: {step}"
+            if finding.todo and not told:
+                yield 6, "", f"next: {finding.todo}"
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
@@ -65,6 +68,11 @@ def _page(document: NcclDocument) -> Iterator[Row]:
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)
     yield from _misleading(document)
+    yield from _notes(document)
+
+
+def _notes(document: NcclDocument) -> Iterator[Row]:
+    """How much of the logs was not read, or could not show anything."""
     if document.damaged_lines:
         yield (
             0,
@@ -85,8 +93,12 @@ def _page(document: NcclDocument) -> Iterator[Row]:
         and not only_ucx
         and not (legs.nvlink and not legs.bounced and not legs.socket)
     ):
-        missing = "no line says for which GPU and NIC NCCL allows the direct path, which proves nothing"
-        yield 0, "note", f"{missing}; {ASK} shows such lines"
+        yield (
+            0,
+            "note",
+            "The log has no line about the GPUs and NICs between which NCCL allows the direct path. That "
+            f"proves nothing: NCCL prints such lines only with {ASK}.",
+        )
 
 
 def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
@@ -96,6 +108,8 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         yield 2, "", summary
         if words := contrast(document, groups):
             yield 2, "", words
+    if state == "unknown" and document.counts.direct and document.counts.unknown:
+        yield 2, "", "the log ends early, or is of some ranks only: `gdr nccl` takes all logs of a job"
     for job in document.jobs:
         version = (
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"

@@ -129,7 +129,7 @@ class _Builder:
                 self.names |= {hca.index: hca.name for hca in found.devices}
             elif isinstance(found, nccl_records.FusedDevice):
                 self.names[found.index] = found.name
-            elif isinstance(found, nccl_records.NetDevice):
+            elif isinstance(found, nccl_records.NetDevice) and found.index != nccl_records.NO_INDEX:
                 self.names.setdefault(found.index, found.device)
                 self.gdr[found.index] = "1" if found.enabled else "0"
 

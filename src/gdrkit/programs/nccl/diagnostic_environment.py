@@ -85,7 +85,7 @@ def environment(lines: list[CheckLine]) -> Iterator[Statement]:
         yield Statement(
             effect=Effect.CAUSE if decides else Effect.NOTE, check=CHECK, line=values[0].line,
             codes=("env-differs-between-ranks",) if decides else (), text=f"{name} is {', '.join(shown)}",
-            todo="" if name in OF_EACH_HOST else "give all ranks the same environment",
+            todo="" if name in OF_EACH_HOST else _todo(name, values),
         )  # fmt: skip
         for one in values:
             if one.value != UNSET:
@@ -96,6 +96,15 @@ def environment(lines: list[CheckLine]) -> Iterator[Statement]:
         if line.record.check == CHECK and "comparison may be partial" in line.record.text:
             words = "more than 16 KiB of NCCL variables on some ranks: not all were compared"
             yield Statement(effect=Effect.OPEN, check=CHECK, text=words, line=line.line)
+
+
+def _todo(name: str, values: list[DifferingValue]) -> str:
+    """One step with those of `_effects` and `_fewer_devices`: no value that closes a path is to spread."""
+    closing = [one for one in values if one.value != UNSET and codes_of((NCCL,), name, one.value)]
+    steps = [f"unset {name} on {one.ranks}" for one in closing]
+    if name == HCA:
+        steps = list(dict.fromkeys(one.todo for one in _fewer_devices(values)))
+    return "; ".join(steps) or f"give all ranks the same {name}"
 
 
 def _value(one: DifferingValue) -> str:
@@ -117,7 +126,7 @@ def _effects(name: str, one: DifferingValue) -> Iterator[Statement]:
         yield Statement(
             effect=Effect.CAUSE, check=CHECK, line=one.line, codes=(code,), ranks=one.ranks.shown,
             text=f"{name}={one.value} on {one.ranks}: {left}", blocks=blocks, rank_count=one.ranks.count,
-            todo=f"unset {name} on those ranks",
+            todo=f"unset {name} on {one.ranks}",
         )  # fmt: skip
 
 
@@ -137,7 +146,7 @@ def _fewer_devices(values: list[DifferingValue]) -> Iterator[Statement]:
         prefix = "" if one.value.startswith(("=", "^")) else " (a prefix: = in front matches whole names)"
         yield Statement(
             effect=Effect.POSSIBLE, check=CHECK, line=one.line, codes=("hca-not-selected",),
-            ranks=one.ranks.shown, todo="list all NICs of the host",
+            ranks=one.ranks.shown, todo=f"list all NICs of the host in {HCA} on {one.ranks}",
             text=f"{HCA}={one.value} on {one.ranks} selects {len(chosen)} of {plural(len(known), 'NIC')} "
             f"that other ranks use{prefix}: the ranks of a host share {', '.join(chosen[:4])}",
         )  # fmt: skip

@@ -98,14 +98,17 @@ class VerbsUnavailable(Struct, frozen=True):
     text: str
 
 
+NO_INDEX = -1
+
+
 class NetDevice(Struct, frozen=True):
     """`GPU Direct RDMA Enabled|Disabled for HCA`: the capability of the NIC's side only."""
 
     network: str
-    index: int
+    index: int  # NO_INDEX in releases up to 2.3, which print the name alone
     device: str
     enabled: bool
-    how: str = ""  # nvidia-peermem or DMABUF, as HPC-X prints it
+    how: str = ""  # nvidia-peermem or DMABUF, as HPC-X prints it; up to 2.3 why it is disabled
     no_module: bool = False  # `(no module)`, which only releases without dma-buf print
 
 
@@ -341,6 +344,8 @@ def leg(found: Match) -> Leg | None:
     if transport is None:
         return None
     direction, target = values.get("direction", ""), values.get("target")
+    if not direction and target and transport.kind == "net":
+        direction = "receive"  # up to 2.3, only the receiver prints it: src/transport/net.cu, netRecvSetup()
     own = values.get("target_gpu" if direction == "receive" else "source_gpu", "")
     return Leg(
         int(values["channel"]),

@@ -85,8 +85,9 @@ def _communicator(found: Match) -> records.Communicator:
 def _device(found: Match) -> records.NetDevice:
     values = found.values
     network, enabled = values.get("network", "IB"), values.get("state") == "Enabled"
-    without = "no_module" in values
-    return records.NetDevice(network, int(values["index"]), values["device"], enabled, no_module=without)
+    without, index = "no_module" in values, int(values.get("index", records.NO_INDEX))
+    how = values.get("how", "")
+    return records.NetDevice(network, index, values["device"], enabled, how, no_module=without)
 
 
 def _device_of_hpcx(found: Match) -> records.NetDevice:
@@ -163,6 +164,12 @@ ROWS = (
         make=_device,
         sample="NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 'mlx5_0' "
         "(no module or not supported by GPU)",
+    ),
+    _line(  # up to 2.3: src/transport/net_ib.cu, ncclIbPtrSupport(), which tries to register GPU memory
+        r"GPU Direct RDMA Disabled for GPU {gpu:\d+} / HCA {device:[^\s()]+} "
+        "({how:(?:no module or )?not supported by GPU})",
+        make=_device,
+        sample="NET/IB : GPU Direct RDMA Disabled for GPU 0 / HCA mlx4_0 (not supported by GPU)",
     ),
     _line(
         "GPU Direct RDMA {state:Disabled}" + _PAIR % ">=?",
