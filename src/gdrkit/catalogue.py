@@ -295,6 +295,11 @@ def message_tables() -> Iterator[str]:
                 yield one
 
 
+MATCHED_LINES = 4096
+"""Lines whose match is kept: several readers of a text ask for the same ones."""
+
+
+@functools.lru_cache(maxsize=MATCHED_LINES)
 def match(text: str, number: int = 0) -> Match | None:
     """The first message that a line contains, after any text; None if it contains none."""
     return matcher().match(text, number)

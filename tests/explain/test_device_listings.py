@@ -29,7 +29,7 @@ def test_a_downgraded_link_is_a_warning(device: str, speed: str, width: str, see
     found = explained(LINK.format(device, speed, width))
     problems = [one.seen for machine in found.machines for one in machine.established]
 
-    assert problems == ([f"the link runs at {seen}"] if seen else [])
+    assert problems == ([f"the link of 41:00.0 runs at {seen}"] if seen else [])
     assert found.exit_code == code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.explain.measured import NIXLBENCH, measured
 from gdrkit.explain.pasted_host import PastedHost
+from tests.explain.explaining import explained
 
 TITLE = (
     "Block Size (B)      Batch Size     B/W (GB/Sec)   Avg Lat. (us)  Avg Prep (us)  P99 Prep (us)  "
@@ -38,3 +39,15 @@ def test_the_first_release_printed_other_columns():
         )
         == []
     )
+
+
+RAS = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n{}"
+GROUP = "    0         8         4         1         4        32   RUNNING      {}\n"
+
+
+def test_a_report_of_ras_without_errors_is_no_problem_and_one_with_errors_is_named():
+    good = explained(RAS.format(GROUP.format("OK") + GROUP.format("OK"))).answer
+    bad = explained(RAS.format(GROUP.format("OK") + GROUP.format("INCOMPLETE"))).answer
+
+    assert (good.kind, "2 groups of communicators running" in good.sentence) == ("no-problem", True)
+    assert bad.sentence == "NCCL's RAS reports a group of communicators as RUNNING, INCOMPLETE."

@@ -201,7 +201,8 @@ def test_the_same_programs_on_a_good_day_report_nothing(text: str):
 
 
 def test_a_system_call_that_strace_shows_has_the_causes_of_its_error():
-    assert codes_of('finit_module(3, "", 0) = -1 EINVAL (Invalid argument)\n')[0] == "module-crc-mismatch"
+    invalid = codes_of('finit_module(3, "", 0) = -1 EINVAL (Invalid argument)\n')
+    assert invalid[:2] == ["peermem-stub", "module-crc-mismatch"]
     rejected = codes_of('init_module(0x1, 2, "") = -1 EKEYREJECTED (Key was rejected by service)\n')
     assert "module-crc-mismatch" not in rejected
     assert rejected
@@ -274,3 +275,101 @@ def test_amds_library_has_no_cause_of_nvidias_stack_although_each_line_says_nccl
     assert codes_of(RCCL) == []
     assert "AMD" in explained(RCCL).answer.sentence
     assert codes_of(RCCL.replace("RCCL version :", "NCCL version"))
+
+
+# -- what outputs decide that are not listings of a whole machine ------------------------------------------
+
+
+def test_values_that_nccl_tests_finds_wrong_come_before_the_rate():
+    table = "  1048576  262144  float  sum  -1  40.12  26.13  45.73  12  39.99  26.22  45.88  9\n"
+    wrong = f"{table}# Out of bounds values : 2 FAILED\n# Avg bus bandwidth    : 45.8\n"
+
+    assert explained(wrong).answer.sentence.startswith("nccl-tests found wrong values")
+    assert explained(wrong.replace("2 FAILED", "0 OK")).answer.kind == "no-problem"
+
+
+def test_a_shell_without_a_limit_excludes_that_limit_for_what_it_runs():
+    failing = "$ ib_write_bw -d mlx5_2\nCouldn't allocate MR with error=12\n"
+    assert codes_of(f"$ ulimit -l\nunlimited\n{failing}")[0] != "memlock-limit"
+    assert codes_of(f"$ ulimit -l\n8192\n{failing}")[0] == "memlock-limit"
+
+
+def test_a_limit_that_slurm_prints_behind_its_rank_is_the_job_s():
+    limit = "$ srun -l -n2 bash -c 'ulimit -l'\n1: unlimited\n0: 8192\n"
+    line = "n1:3:4 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+    failing = f"$ srun -l ./job\n0: {line}\n"
+    found = explained(limit + failing).answer
+    assert (found.cause, str(found.sureness)) == ("memlock-limit", "likely")
+
+
+def test_a_table_of_limits_without_that_one_excludes_it():
+    limits = "max locked memory       (kbytes, -l) unlimited\nstack size  (kbytes, -s) 8192\n"
+    failing = "a6k:8112:8190 [4] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_create_qp failed\n"
+    assert "memlock-limit" not in codes_of(limits + failing)
+    assert "memlock-limit" in codes_of(failing)
+
+
+def test_a_driver_that_is_not_installed_is_why_it_is_not_loaded():
+    text = (
+        "$ nvidia-smi\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+        "$ modprobe nvidia\nmodprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-90\n"
+    )
+    assert codes_of(text)[0] == "module-not-found"
+
+
+def test_a_shell_says_nothing_of_the_limit_of_a_job_that_a_launcher_starts():
+    failing = (
+        "$ srun ./job\nn:1:2 [0] NCCL WARN Call to ibv_create_qp failed with error Cannot allocate memory\n"
+    )
+    assert "memlock-limit" in codes_of(f"$ ulimit -l\nunlimited\n{failing}")
+
+
+@pytest.mark.parametrize("value", ["rocep1s0f0,rocep1s0f1", "=rocep1s0f0:1", "roceP2p1s0f1"])
+def test_half_of_a_port_of_a_spark_is_named_before_its_gpu(value: str):
+    found = explained(f"export NCCL_IB_HCA={value}\n{SPARK}")
+    assert found.answer.cause == "hca-not-selected"
+    assert "half of a port" in as_text(found)
+
+
+@pytest.mark.parametrize("value", ["rocep1s0f1,roceP2p1s0f1", "roce", "^rocep1s0f0"])
+def test_both_devices_of_a_port_of_a_spark_are_right(value: str):
+    assert explained(f"export NCCL_IB_HCA={value}\n{SPARK}").answer.cause == "gpu-integrated"
+
+
+def test_a_port_that_is_cut_out_of_ibstat_is_down():
+    cut = "\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n"
+    assert codes_of(cut) == ["port-down"]
+    assert codes_of(cut.replace("Down", "Active")) == []
+    assert codes_of("\t\tState: Down\n\t\tMode: idle\n") == []  # of something else
+
+
+def test_a_module_that_modinfo_does_not_find_need_not_matter():
+    found = explained("$ modinfo nvidia_peermem\nmodinfo: ERROR: Module nvidia_peermem not found.\n").answer
+    assert found.sentence.endswith("The text does not show whether that matters.")
+    assert [other.code for other in found.others] == ["module-not-found"]
+
+
+def test_a_failed_registration_of_a_program_for_gpus_has_the_causes_of_gpus():
+    line = "E0612 rdma_context.cpp:201] Failed to register memory 0x7f3400000000: Bad address [14]\n"
+    assert codes_of(line)[:2] == ["peermem-not-loaded", "mooncake-forces-peermem"]
+
+
+EFA = "0008:06:00.0 Ethernet controller: Amazon.com, Inc. Elastic Fabric Adapter (EFA)\n"
+COHERENT = "0008:01:00.0 3D controller: NVIDIA Corporation GB300 (rev a1)\n"
+BRANCH = "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  {}.45.04  Release Build\n"
+
+
+def test_a_driver_that_does_not_serve_an_efa_with_a_coherent_gpu_is_named():
+    text = f"$ lspci\n{COHERENT}{EFA}$ cat /proc/driver/nvidia/version\n{BRANCH}"
+    assert explained(text.format(595)).answer.now[0].startswith("Stay on R580")
+    assert "R580" not in as_text(explained(text.format(580)))
+    assert "R580" not in as_text(explained(text.format(595).replace("GB300", "GH100")))
+
+
+def test_a_diagnosis_that_passed_is_not_about_the_network():
+    passed = "| Diagnostic                | Result |\n| PCIe                      | Pass - All |\n"
+    found = explained(passed).answer
+    assert (found.kind, "none is about the way to the network" in found.sentence) == ("no-problem", True)
+    failed = explained(passed.replace("Pass", "Fail")).answer
+    assert (failed.kind, failed.cause) == ("nothing", None)
+    assert failed.lines[0].text.startswith("| PCIe")

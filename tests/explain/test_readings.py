@@ -78,39 +78,6 @@ def test_a_port_without_a_subnet_manager_is_not_up():
     assert opened(IBSTAT.format("Initializing")) == ["port-down"]
 
 
-MATRIX = """\tGPU0\tGPU1\tmlx5_0\tmlx5_1\tCPU Affinity
-GPU0\t X \tNV8\t{a}\t{b}\t0-31
-GPU1\tNV8\t X \tSYS\tPIX\t32-63
-mlx5_0\t{a}\tSYS\t X \tSYS
-mlx5_1\t{b}\tPIX\tSYS\t X
-"""
-
-
-@pytest.mark.parametrize(
-    ("near", "other", "code"),
-    [
-        ("SYS", "SYS", "pair-cross-socket"),
-        ("NODE", "SYS", "pair-distant"),
-        ("SYS", "PHB", "pair-distant"),
-    ],
-)
-def test_a_gpu_whose_nearest_nic_is_far_opens_a_cause(near, other, code):
-    (found,) = readings(read(MATRIX.format(a=near, b=other)))
-
-    assert found.codes[0] == code
-    assert found.line.text.startswith("GPU0")
-    assert "GPU0 (" in found.note and "GPU1" not in found.note
-
-
-@pytest.mark.parametrize("cells", [("PIX", "SYS"), ("SYS", "PXB")])
-def test_a_gpu_with_a_near_nic_opens_nothing(cells):
-    assert opened(MATRIX.format(a=cells[0], b=cells[1])) == []
-
-
-def test_a_matrix_without_a_nic_opens_nothing():
-    assert opened("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-31\nGPU1\tSYS\t X \t0-31\n") == []
-
-
 @pytest.mark.parametrize(
     "listed",
     [

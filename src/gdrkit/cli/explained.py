@@ -16,6 +16,7 @@ from gdrkit.explain.explanation import (
     Explanation,
     KnownFact,
     QuotedLine,
+    RankedCause,
     Sureness,
 )
 from gdrkit.explain.logged_job import CHANNELS, DiagnosticsReport, LoggedCause, LoggedJob, OtherEvidence
@@ -174,7 +175,8 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
         return structs.replace(explanation, answer=_of_file(file))
     if answer.cause in OF_MANIFESTS:
         now = (f"{answer.now[0]} gdr config check finds:", *_faults(file), *answer.now[1:])
-        return structs.replace(explanation, answer=structs.replace(answer, now=now))
+        others = (*answer.others, *_invalid(file, answer))
+        return structs.replace(explanation, answer=structs.replace(answer, now=now, others=others))
     return explanation
 
 
@@ -189,6 +191,18 @@ def _faults(file: CheckedFile) -> Iterator[str]:
     """One item for each fault that `gdr config check` finds, the worst first."""
     for fault in _worst_first(file)[:MOST_FAULTS]:
         yield f"- line {fault.line}: {fault.severity}: {fault.message}"
+
+
+INVALID, NO_SCHEMA = "manifest-invalid", ("duplicate-key",)
+
+
+def _invalid(file: CheckedFile, answer: Answer) -> Iterator[RankedCause]:
+    """That a manifest does not fit its schema, if an error says so and the answer does not."""
+    from gdrkit.report.pages import code_page
+
+    errors = [one for one in _worst_first(file) if one.severity == "error" and one.code not in NO_SCHEMA]
+    if errors and INVALID not in (answer.cause, *(other.code for other in answer.others)):
+        yield RankedCause(INVALID, code_page(INVALID)[0], errors[0].line)
 
 
 def _of_file(file: CheckedFile) -> Answer:

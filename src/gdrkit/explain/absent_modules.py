@@ -50,15 +50,21 @@ def whole_listing(blocks: Iterable[Block]) -> int:
     return next((block.number for block in whole if _is_whole(block, transcript=True)), 0)
 
 
-def _is_whole(block: Block, transcript: bool) -> bool:
-    """Whether an output of lsmod is shown completely."""
+def is_empty(block: Block, transcript: bool) -> bool:
+    """Whether a command is shown to have printed nothing."""
     texts = [line.text.strip() for line in block.lines]
     if not texts:
         return block.prompted and transcript
-    if len(texts) == 1 and NOTHING.fullmatch(texts[0]):
+    return len(texts) == 1 and NOTHING.fullmatch(texts[0]) is not None
+
+
+def _is_whole(block: Block, transcript: bool) -> bool:
+    """Whether an output of lsmod is shown completely."""
+    texts = [line.text.strip() for line in block.lines]
+    if is_empty(block, transcript):
         return True
     rows = [text for text in texts if not text.startswith("Module ")]
-    if not block.ended or any(line.cut for line in block.lines):
+    if not texts or not block.ended or any(line.cut for line in block.lines):
         return False
     listed = len(rows) < len(texts) or "grep" in block.command
     return listed and all(_compiled("row").match(text) for text in rows)

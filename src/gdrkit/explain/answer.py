@@ -15,8 +15,9 @@ from msgspec import structs
 
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
+    ASKED,
     SET,
-    TOPOLOGY,
+    STATE,
     WENT_ON,
     Answer,
     AnswerKind,
@@ -26,24 +27,31 @@ from gdrkit.explain.explanation import (
     RankedCause,
     Sureness,
     TextMachine,
+    plain,
 )
 from gdrkit.explain.failing import fails, needs_path
-from gdrkit.explain.logged_job import CHANNELS, LoggedJob, answer_of
-from gdrkit.explain.measured import BENCHMARKS, DOWN, ESTIMATED, PORTS
+from gdrkit.explain.healthy import healthy, working
+from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
-from gdrkit.explain.ranking import BEHIND, BY_LINE, NOTE, Candidate, brings_about, is_of_a_program
+from gdrkit.explain.ranking import (
+    BEHIND,
+    BY_LINE,
+    LISTED,
+    NOTE,
+    OF_MEMORY,
+    Candidate,
+    brings_about,
+    is_of_a_program,
+)
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.programs import proofs
-from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.rule import ADDRESS, CauseTrait
-from gdrkit.verdict.makers import OF_NVIDIA
 
 NAMED = 4.0
 """Weight from which a cause is named: a line that leaves no other."""
@@ -78,9 +86,9 @@ def answer(
     state = None if works or failing is not None else _state(machines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
-    if found and (found[0].weight > NOTE or failing is None):
+    if found and (found[0].weight > NOTE or failing is None or failing in found[0].lines):
         return _several(found, machines, about)
-    return _working(machines, failing) or _healthy(machines, failing) or _nothing(about, failing, found)
+    return working(machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
@@ -173,7 +181,7 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
             "Run `modprobe --show-depends nvidia_peermem`: a line that starts with `install` is what it"
             " ran in place of loading the module. Then run lsmod on the host itself."
         )
-    return _plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
+    return plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
 
 
 def _other_failures(
@@ -218,18 +226,10 @@ def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedC
     )
 
 
-def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
-    values: dict[str, object] = {
-        "cause": None, "subject": "", "machine": "", "sureness": Sureness.POSSIBLE, "claimed": False,
-        "lines": (), "now": (), "others": (), "besides": (),
-    }  # fmt: skip
-    return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
-
-
 def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
     """The meaning of a line about something else."""
     line = other.line
-    return _plain(
+    return plain(
         AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
         f"{other.means}.",
         sureness=Sureness.LIKELY,
@@ -244,6 +244,7 @@ FAR = ("pair-cross-socket", "pair-distant")
 """Distances in a topology, which fail at nothing themselves."""
 
 
+NO_FAILURE_SHOWN = "The text shows no failure, but what may be one"
 MAX_CAUSES = 9
 """Causes that are listed where nothing ranks them: those of EFAULT are nine."""
 
@@ -252,14 +253,18 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
-    if found[0].code in OF_NVIDIA and not about.gpu:
+    if found[0].code in OF_MEMORY and not about.gpu:
         shown = (
             "The text shows that memory cannot be registered, but not whose memory it is: these are the"
             " causes if it is a GPU's."
         )
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
-    return _plain(
+    elif found[0].code in LISTED or _is_listed(found[0], machines, (STATE,)):
+        shown = f"{NO_FAILURE_SHOWN}: {code_page(found[0].code)[0]}"
+    elif _is_listed(found[0], machines, (ASKED,)):
+        shown = f"{code_page(found[0].code)[0]} The text does not show whether that matters."
+    return plain(
         AnswerKind.SEVERAL,
         shown,
         claimed=found[0].claimed,
@@ -268,88 +273,17 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
     )
 
 
-def _is_listed(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
-    """Whether a cause is a state in a listing, such as a topology, and not what a program fails at."""
+def _is_listed(first: Candidate, machines: tuple[TextMachine, ...], notes: tuple[str, ...] = ()) -> bool:
+    """Whether a cause is a state in a listing, such as a topology, and not what a program fails at. `notes`:
+    those of such lines, if not any."""
     numbers = {line.line for line in first.lines}
     lines = (line for machine in machines for line in machine.open)
-    return all(line.note for line in lines if line.line in numbers and first.code in line.codes)
-
-
-def _working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
-    """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
-    for machine in machines:
-        for fact in machine.known:
-            if fact.name == CHANNELS and not fact.value.startswith("0 ") and fact.line is not None:
-                shown = "What fails here is none of the failures whose cause gdr knows, but"
-                if failing is None:
-                    shown = "The text shows no problem, and"
-                return _plain(
-                    AnswerKind.WORKING,
-                    f"{shown} NCCL accesses GPU memory directly: {fact.value}.",
-                    sureness=Sureness.CERTAIN,
-                    lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
-                )
-    return _in_use(machines, failing)
-
-
-def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
-    """What lines of programs show to be in use, where nothing else decides: a proof of the path first."""
-    shown = [fact for machine in machines for fact in machine.known if fact.name in proofs.PROGRAMS]
-    proof = min(shown, key=lambda fact: not proofs.proves_direct(fact.value), default=None)
-    if proof is None or proof.line is None:
-        return None
-    direct = proofs.proves_direct(proof.value)
-    words = "The text shows no failure" if failing is None else "gdr knows no cause of what fails here"
-    return _plain(
-        AnswerKind.WORKING if direct else AnswerKind.NOTHING,
-        f"{words}; line {proof.line} shows of {proof.name}: {proof.value}.",
-        # what UCX chose need not have been used
-        sureness=Sureness.LIKELY if CHOSEN in proof.value else Sureness.CERTAIN,
-        lines=(*((QuotedLine(proof.line, proof.text),) * direct), *(() if failing is None else (failing,))),
-    )
-
-
-def _healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
-    """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
-    facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
-    if failing is not None:
-        return None
-    benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
-    now: tuple[str, ...] = ()
-    if benchmarks:
-        words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
-        if any(name in facts for name in ESTIMATED):
-            now = (
-                "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is.",
-            )
-        shown = benchmarks
-    elif TOPOLOGY in facts:
-        words = "no GPU of this matrix is far from its nearest NIC"
-        now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
-        shown = [facts[TOPOLOGY]]
-    elif DOWN in facts:
-        down = facts[DOWN]
-        sentence = f"The text shows {down.value}, but not whether a job needs it."
-        other = RankedCause("port-down", code_page("port-down")[0], down.line)
-        proof = (QuotedLine(down.line or 1, down.text),)
-        return _plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
-    elif PORTS in facts:
-        shown = [facts[PORTS]]
-        words = facts[PORTS].value
-    else:
-        return None
-    quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
-    return _plain(
-        AnswerKind.NO_PROBLEM,
-        f"The text shows no problem: {words}.",
-        sureness=Sureness.CERTAIN,
-        lines=quoted,
-        now=now,
-    )
+    own = [line for line in lines if line.line in numbers and first.code in line.codes]
+    return all(line.note in notes if notes else line.note for line in own)
 
 
 def _foreign(about: Topics) -> Answer:
-    return _plain(
+    return plain(
         AnswerKind.ELSEWHERE,
         f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
     )
@@ -366,7 +300,7 @@ def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
     command = next((command for command in asks if "{" not in command), "nvidia-smi topo -m")
-    return _plain(
+    return plain(
         AnswerKind.NO_OUTPUT,
         f"The text shows no output of a program, so nothing in it can be judged.{belong}",
         now=(f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",),
@@ -379,9 +313,9 @@ NO_TOPIC = "gdr recognizes nothing about RDMA or NCCL in this text, and no failu
 def _nothing(about: Topics, failing: QuotedLine | None, found: tuple[Candidate, ...]) -> Answer:
     quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
-        return _plain(AnswerKind.NOTHING, NO_TOPIC, lines=quoted)
+        return plain(AnswerKind.NOTHING, NO_TOPIC, lines=quoted)
     what = "it shows no failure" if failing is None else "what fails here is none of the failures"
-    return _plain(
+    return plain(
         AnswerKind.NOTHING,
         f"The text is about {_about(about)}, but {what} whose cause gdr knows.",
         lines=quoted,

@@ -1,11 +1,17 @@
-"""Which possible causes of a line are still open, and which the rest of the text excludes for certain."""
+"""Which possible causes are still open, and which the text excludes for certain: of a line, and at all."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
-from gdrkit.explain.explanation import RuledOut
-from gdrkit.explain.log_events import LogEvent
+from gdrkit.explain.asked_outputs import excluded
+from gdrkit.explain.explanation import QuotedLine, RuledOut
+from gdrkit.explain.log_events import LogEvent, is_of_nccl, selects_listed_nic
+from gdrkit.explain.module_symbols import STUB, is_shown_to_register
+from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.linkage import gpl_compatible
@@ -14,11 +20,15 @@ from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.versions import numbers
+from gdrkit.messages.errors import EFAULT
+from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.messages import MODULE_UNSEEN
+from gdrkit.programs.verbs.perftest_log import perftest_run, runs
 from gdrkit.rules.engine import judge
-from gdrkit.rules.rule import NotApplicable, Passed
+from gdrkit.rules.rule import NotApplicable, Passed, Rule
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
+from gdrkit.verdict.check_results import check_results, trail_of
 
 
 def open_causes(node: Node, event: LogEvent, module: str) -> tuple[tuple[str, ...], tuple[RuledOut, ...]]:
@@ -87,3 +97,52 @@ def _by_rule(node: Node, code: str, module: str) -> str:
     if not isinstance(outcome, Passed | NotApplicable):
         return ""
     return outcome.why if node.trail(judge, rule, module).confidence is Confidence.CERTAIN else ""
+
+
+# -- excluded by the text as a whole -------------------------------------------------------------------
+
+
+def only_of_log(proofs: tuple[QuotedLine, ...]) -> bool:
+    """Whether there is no proof but lines of NCCL, about which the analysis of the log decides."""
+    return all(is_of_nccl(proof.text) for proof in proofs)
+
+
+def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...]:
+    """Codes of the problems that lines of the text exclude for certain, for every subject."""
+    results = tuple(check_results(node, rules))
+    kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
+    found: dict[str, None] = {}
+    for result in results:
+        if isinstance(result.outcome, Passed) and result.rule.code not in kept:
+            trail = trail_of(node, result)
+            proofs = proofs_of(trail.sources, host)
+            if trail.confidence is Confidence.CERTAIN and not only_of_log(proofs):
+                found[result.rule.code] = None
+    if selects_listed_nic(host.own_lines):
+        found["hca-not-selected"] = None
+    if is_shown_to_register(host.own_lines):
+        found[STUB] = None
+    found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))
+    if _registered_gpu_memory(node):
+        found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
+    return tuple(found)
+
+
+_LAUNCHED = re.compile(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|ray)\b")
+
+
+def _holds_for_job(code: str, host: TextHost) -> bool:
+    """Whether what a shell excludes is excluded for the job: one that a launcher starts has other limits."""
+    return code != "memlock-limit" or not any(
+        line.kind == "typed" and _LAUNCHED.search(line.text) for line in host.own_lines
+    )
+
+
+def _registered_gpu_memory(node: Node) -> bool:
+    """Whether a run of perftest that worked registered GPU memory by its address."""
+    found = (if_missing(None, perftest_run, node, path) for path in if_missing((), runs, node))
+    return any(
+        run.uses_gpu and run.bandwidth_shown and not run.uses_dmabuf and not run.integrated_gpu
+        for run in found
+        if run is not None
+    )

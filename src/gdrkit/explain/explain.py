@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
-from gdrkit.explain.causes import decides, open_causes
+from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
 from gdrkit.explain.explanation import (
     ASKED,
     AnswerKind,
@@ -28,7 +28,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.facts import cause_of, contradictions, known
 from gdrkit.explain.failing import is_asked, needs_path
 from gdrkit.explain.gpus import gpu_label
-from gdrkit.explain.log_events import LogEvent, events, is_of_nccl, module_named_nearby, selects_listed_nic
+from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.logged_job import (
     JobEvidence,
     LoggedJob,
@@ -37,8 +37,8 @@ from gdrkit.explain.logged_job import (
     no_log,
     undecided,
 )
+from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
-from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.question import question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
@@ -48,13 +48,10 @@ from gdrkit.explain.uncoded_lines import other_line
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
-from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
-from gdrkit.programs.verbs.perftest_log import perftest_run, runs
 from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.engine import subjects_of
-from gdrkit.rules.rule import Failed, Layer, Passed, Rule, Status
+from gdrkit.rules.rule import Failed, Layer, Rule, Status
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.cells import paths_closed_by, programs_of
 from gdrkit.verdict.check_results import check_results, trail_of
@@ -85,7 +82,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, about)
     answered = answer(text.lines, shown, found, about, other, job)
-    examples = job is not None and job.decides_nothing and answered.kind in UNPROVEN
+    by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
+    examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(
         answer=undecided() if examples else answered,
         machines=shown,
@@ -127,14 +125,9 @@ def _judged(host: TextHost) -> _JudgedMachine:
         node=node,
         events=events(host.own_lines),
         by_rules=found,
-        by_log=tuple(one for one in found if one.proofs and _of_log(one.proofs)),
-        cleared=_cleared(node, host),
+        by_log=tuple(one for one in found if one.proofs and only_of_log(one.proofs)),
+        cleared=cleared(node, host, _rules(host)),
     )
-
-
-def _of_log(proofs: tuple[QuotedLine, ...]) -> bool:
-    """Whether there is no proof but lines of NCCL, about which the analysis of the log decides."""
-    return all(is_of_nccl(proof.text) for proof in proofs)
 
 
 def _machine(judged: _JudgedMachine, about: Topics, job: LoggedJob | None, *, first: bool) -> TextMachine:
@@ -304,36 +297,6 @@ def _is_printed(found: EstablishedProblem) -> bool:
     return found.subject == NODE and any(found.seen == proof.text for proof in found.proofs)
 
 
-def _cleared(node: Node, host: TextHost) -> tuple[str, ...]:
-    """Codes of the problems that lines of the text exclude for certain, for every subject."""
-    results = tuple(check_results(node, _rules(host)))
-    kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
-    found: dict[str, None] = {}
-    for result in results:
-        if isinstance(result.outcome, Passed) and result.rule.code not in kept:
-            trail = trail_of(node, result)
-            proofs = proofs_of(trail.sources, host)
-            if trail.confidence is Confidence.CERTAIN and not _of_log(proofs):
-                found[result.rule.code] = None
-    if selects_listed_nic(host.own_lines):
-        found["hca-not-selected"] = None
-    if is_shown_to_register(host.own_lines):
-        found[STUB] = None
-    if _registered_gpu_memory(node):
-        found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
-    return tuple(found)
-
-
-def _registered_gpu_memory(node: Node) -> bool:
-    """Whether a run of perftest that worked registered GPU memory by its address."""
-    found = (if_missing(None, perftest_run, node, path) for path in if_missing((), runs, node))
-    return any(
-        run.uses_gpu and run.bandwidth_shown and not run.uses_dmabuf and not run.integrated_gpu
-        for run in found
-        if run is not None
-    )
-
-
 def _layer(code: str) -> Layer:
     return rule_of(code).layer
 
@@ -357,7 +320,8 @@ def _open(
             groups.setdefault((event.codes, module, event.from_loader, event.note), []).append(event)
     for (_, module, _, _), same in groups.items():
         unnamed = same[0].needs_module and not module
-        note = ASKED if all(is_asked(event.line) for event in same) else same[0].note
+        asked = all(is_asked(event.line) for event in same) and not same[0].is_reading
+        note = ASKED if asked else same[0].note
         open_codes, ruled_out = open_causes(node, same[0], module)
         yield OpenLine(
             line=same[0].line.number,

@@ -67,6 +67,9 @@ ASKED = "the command only asks, and loads nothing"
 NO_ERROR = "the line does not say with which error the call failed"
 """Note of a line that has more causes than those which gdrkit knows."""
 
+STATE = "what the output shows need not matter: nothing in it failed"
+"""Note of a state that only some programs or machines need otherwise."""
+
 UNDECIDED = "what the line shows has this cause most often, and may have others"
 """Note of a line of a report that names no cause."""
 
@@ -199,6 +202,15 @@ class Answer(Struct, frozen=True, kw_only=True):
     now: tuple[str, ...]  # what to do
     others: tuple[RankedCause, ...]  # what else it could be, likeliest first
     besides: tuple[OtherFailure, ...]  # what else fails, for another cause
+
+
+def plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
+    """An answer that names no cause; `more` are its other fields, if they are not empty."""
+    values: dict[str, object] = {
+        "cause": None, "subject": "", "machine": "", "sureness": Sureness.POSSIBLE, "claimed": False,
+        "lines": (), "now": (), "others": (), "besides": (),
+    }  # fmt: skip
+    return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 
 
 class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):

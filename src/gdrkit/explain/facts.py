@@ -12,8 +12,8 @@ from gdrkit.explain.blocks import blocks
 from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.measured import measured
-from gdrkit.explain.readings import topology_row
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
+from gdrkit.explain.topologies import lists_nics, topology_row
 from gdrkit.explain.ucx_outputs import ucx_tables
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
@@ -97,6 +97,8 @@ def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
     row = topology_row(host.own_lines)
     if row is not None:
         told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"
+        if not lists_nics(host.own_lines):
+            told = "this matrix has no NIC"
         yield KnownFact(TOPOLOGY, told, row.number, row.text.strip())
 
 

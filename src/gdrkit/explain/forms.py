@@ -50,7 +50,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"Settings for \S+:$", _INDENTED),
     (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
     (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|tc: "),
-    (r"\| NVIDIA-SMI \d", _TABLE),
+    (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
     (r"\+-{20,}\+?-*\+?", _TABLE),
     (
         r"No devices were found$|Unable to determine the device handle for|NVIDIA-SMI has failed because",
@@ -67,11 +67,20 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"/(?:sys|proc)/[\w./:-]+:\S", r"(?!)"),
     (rf"link {_NAME}/\d+ (?:subnet_prefix \S+ .*)?state [A-Z]|{_NAME} port \d+ ==> \S+ \(", r"(?!)"),
     (r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]-", r"[ |\\+-]*[|\\+]-"),
-    (r"Successfully ran diagnostic for group|\| Diagnostic +\| Result", _TABLE),
+    (
+        r"Successfully ran diagnostic for group|\| Diagnostic +\| Result"
+        r"|\| (?:PCIe|GPU Memory|Fabric Manager|Denylist|NVML Library|Warning|Error) +\| [A-Z]",
+        _TABLE,
+    ),
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
+    (
+        r"Connectivity Table Legend:|Node #\d+ +[*-] \S+ +[*-] |Domain State: [A-Z]",
+        r"[A-Z] - |![A-Z]! - |Nodes:$|Node #\d|\s+(?:Nodes From|\d+ )|Domain State: |\d\d?/\d\d/\d{4} ",
+    ),
+    (r"Group +Comms +Nodes +Ranks\b| +\d+(?: +\d+(?:-\d+)?){5} +[A-Z_]+ +[A-Z_]+$", r" +[#\d]"),
     (r"\[key \d+\]$|SHA1 Fingerprint: ", r"\s+\S|Certificate:|SHA1 Fingerprint"),
     (r"(?:OK|FAIL|WARN|WARNING)\t\S", r"\s+\S"),
     (r"(?:iommu|DMAR|AMD-Vi): [A-Z]", r"(?!)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from itertools import dropwhile
+from itertools import dropwhile, islice
 
 from msgspec import Struct
 
@@ -97,7 +97,6 @@ _CORE = (
     r"|finit_module\(|init_module\(|ibv_(?:create|reg|open|modify)\w+\(?\)? "
 )
 _PATTERNS = {
-    "fence": r"\s*(?:```|~~~|\[/?code\])",
     "quotation": r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)",
     "prompt": (
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
@@ -160,9 +159,12 @@ def clean(raw: str) -> str:
     return text
 
 
+FENCES = ("```", "~~~", "[code]", "[/code]")
+
+
 def is_fence(text: str) -> bool:
     """Whether a line opens or closes a code block, in Markdown or in forum tags."""
-    return text.lstrip()[:1] in "`~[" and _compiled("fence").match(text) is not None
+    return text.lstrip().startswith(FENCES)
 
 
 def begins_in_code(lines: Sequence[str]) -> bool:
@@ -202,8 +204,9 @@ def without_common_time(lines: list[str]) -> list[str]:
     """The lines without the time that kubectl, docker or a container runtime put before all of them, the
     commands of a person apart. What syslog puts there as well stays: it names a machine."""
     shown = [line for line in lines if line.strip()]
-    timed = sum(_compiled("time").match(line) is not None for line in shown)
-    if timed < 2 or timed < len(shown) - MOST_COMMANDS:
+    untimed = (None for line in shown if _compiled("time").match(line) is None)
+    others = sum(1 for _ in islice(untimed, MOST_COMMANDS + 1))
+    if others > MOST_COMMANDS or len(shown) - others < 2:
         return lines
     return [_compiled("time").sub("", line, count=1) for line in lines]
 

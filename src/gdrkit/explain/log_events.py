@@ -11,12 +11,16 @@ from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.acs_ports import acs_readings
+from gdrkit.explain.asked_outputs import asked_readings
 from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.explanation import NO_ERROR, WENT_ON
 from gdrkit.explain.module_symbols import symbol_readings
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.readings import Reading, readings
 from gdrkit.explain.settings import settings
+from gdrkit.explain.topologies import topology_readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.ucx_outputs import ucx_readings
 from gdrkit.explain.unexplained import reports_failure
@@ -49,6 +53,7 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     leads: bool = False  # its first cause is by far the likeliest
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
+    is_reading: bool = False  # of an output, which may be a listing
     goes_on: bool = False  # the program goes on without what it lacks
     of_log: bool = False  # of NCCL: a log's analysis makes a record of it, or reports it as a warning
 
@@ -62,14 +67,25 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
     """The lines of one machine that report a failure, in order."""
     own_lines = tuple(lines)
     found = [
-        LogEvent(line=one.line, position=one.position, codes=one.codes, decides=one.decides, note=one.note)
+        LogEvent(
+            line=one.line,
+            position=one.position,
+            codes=one.codes,
+            decides=one.decides,
+            note=one.note,
+            is_reading=True,
+        )
         for one in (
             *readings(own_lines),
+            *topology_readings(own_lines),
             *device_readings(own_lines),
             *ucx_readings(own_lines),
             *rdma_topo_readings(own_lines),
             *symbol_readings(own_lines),
             *xid_readings(own_lines),
+            *asked_readings(own_lines),
+            *disk_readings(own_lines),
+            *acs_readings(own_lines),
         )
     ]
     for position, line in enumerate(own_lines):
@@ -218,6 +234,7 @@ def device_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Links that are slower than both their ends, and NICs in NCCL_IB_HCA that NCCL does not find."""
     yield from _links(lines)
     yield from _absent_nics(lines)
+    yield from _half_ports(lines)
 
 
 def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -237,9 +254,8 @@ def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             seen = " and ".join(_less(found, best, title))
             if seen:
                 decides = bool(best and title and (found["slow"] or found["narrow"]))
-                yield Reading(
-                    line, position, ("link-degraded",), f"the link runs at {seen}", decides=decides
-                )
+                of = f"the link of {title.split()[0]}" if title else "the link"
+                yield Reading(line, position, ("link-degraded",), f"{of} runs at {seen}", decides=decides)
             best = None
 
 
@@ -266,6 +282,26 @@ def _absent_nics(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         if not value.startswith("^") and not any(selects(value, nic) for nic in listed):
             note = f"the text lists {', '.join(sorted(listed))}, and none is called {value}"
             yield Reading(lines[position], position, ("hca-not-selected",), note, decides=True)
+            return
+
+
+SPARK = (("rocep1s0f0", "roceP2p1s0f0"), ("rocep1s0f1", "roceP2p1s0f1"))
+"""The RDMA devices of each port of a DGX Spark, one for each of the NIC's two PCIe links of four lanes.
+Source: NVIDIA DGX Spark user guide, spark-clustering."""
+
+
+def _half_ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """NCCL_IB_HCA that names one of the two RDMA devices of a port, on a machine with GB10."""
+    named = any("GB10" in line.text for line in lines if line.kind in EVIDENCE)
+    if not named and not _listed_nics(lines).issuperset(SPARK[0]):
+        return
+    for position, value in _chosen_nics(lines):
+        chosen = [[selects(value, nic) for nic in port] for port in SPARK]
+        halves = [(port, one) for port, one in zip(SPARK, chosen, strict=True) if one.count(True) == 1]
+        missing = [port[one.index(False)] for port, one in halves]
+        if missing and not value.startswith("^"):
+            note = f"half of a port: the device of its other PCIe link is missing, {' and '.join(missing)}"
+            yield Reading(lines[position], position, ("hca-not-selected",), note)
             return
 
 

@@ -22,6 +22,7 @@ ESTIMATED = (NCCL_TESTS, PERFTEST)
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
+DCGM, RAS = "DCGM diag", "NCCL RAS"
 MOST_PORTS = 16
 MOST_LINES = 20_000
 """Lines that are searched for tables: those of a whole cluster's runs are fewer."""
@@ -36,7 +37,22 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_last(UCX_PERFTEST, _FINAL, "{0} MB/s over all iterations", shown)
     if any("B/W (GB/Sec)   " in line.text for line in shown):
         yield from _of_last(NIXLBENCH, _ROW, "{1} GB/s in blocks of {0} bytes", shown)
+    yield from _of_dcgm(shown)
+    yield from _of_ras(shown)
     yield from _of_ports(lines)
+
+
+_TESTED = re.compile(r"\| (?P<test>[A-Z][\w ./]{2,25}?) +\| (?P<result>Pass|Fail)\b")
+"""A row of `dcgmi diag`. Source: NVIDIA/DCGM dcgmi/Diag.cpp."""
+
+
+def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """That every test of `dcgmi diag` passed that is shown."""
+    rows = [(line, found) for line in shown if (found := _TESTED.match(line.text))]
+    if rows and all(found["result"] == "Pass" for _, found in rows):
+        tests = plural(len(rows), "test")
+        value = f"{tests} of the GPUs passed; none is about the way to the network"
+        yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
 def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
@@ -105,6 +121,18 @@ def _memory(run: perftest.Perftest) -> str:
 def _line_of(size_bytes: int, shown: list[TextLine]) -> TextLine:
     """The line of a table's row: it begins with the size."""
     return next((line for line in shown if line.text.split()[:1] == [str(size_bytes)]), shown[0])
+
+
+RAS_GROUP = re.compile(r" +\d+(?: +\d+(?:-\d+)?){5} +(?P<status>[A-Z_]+) +(?P<errors>[A-Z_]+)$")
+"""A group of communicators in the report of ncclras. Source: NCCL user guide, Troubleshooting, RAS."""
+
+
+def _of_ras(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """That NCCL's RAS found nothing wrong with any communicator."""
+    rows = [(line, found) for line in shown if (found := RAS_GROUP.match(line.text))]
+    if rows and all(found.group("status", "errors") == ("RUNNING", "OK") for _, found in rows):
+        value = f"{plural(len(rows), 'group')} of communicators running, without errors"
+        yield KnownFact(RAS, value, rows[0][0].number, rows[0][0].text.strip())
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:

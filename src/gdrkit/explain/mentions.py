@@ -10,6 +10,7 @@ from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
 from gdrkit.explain.log_events import events
 from gdrkit.explain.products import DATACENTER, products
+from gdrkit.explain.subject import MAX_CHARACTERS
 from gdrkit.explain.transcript import TextLine, shows_output
 
 MAX_MENTIONS = 8
@@ -57,7 +58,7 @@ def _printed(line: TextLine) -> tuple[OpenLine, ...]:
 def _product(lines: tuple[TextLine, ...]) -> Iterator[OpenLine]:
     """Where people first name the only product of a text. A text that names two may compare them, or rule
     one out: only grammar could tell, and grammar does not generalise."""
-    named = [(line, found) for line in lines[:MAX_QUOTED] if (found := products(line.text))]
+    named = [(line, found) for line in lines[:MAX_QUOTED] if (found := products(line.text[:MAX_CHARACTERS]))]
     kinds = {code for _, found in named for code in found}
     if len(kinds) != 1 or DATACENTER in kinds:
         return

@@ -15,10 +15,16 @@ from gdrkit.explain.transcript import TextLine
 
 STUB = "peermem-stub"
 CALL = "ib_register_peer_memory_client"
-_FILE = re.compile(r"(?:/usr)?/lib/modules/.*/nvidia-peermem\.ko")
+_UNPACKER = r"(?:zcat|xzcat|zstdcat|(?:xz|zstd) -dc)"
+_FOLDER = r"[^|]*(?:/usr)?/lib/modules/[^|]*/"
+_LISTING = re.compile(
+    rf"(?:sudo )?(?:(?:nm|strings)\b{_FOLDER}nvidia-peermem\.ko(?=[\s|]|$)"
+    rf"|{_UNPACKER} {_FOLDER}nvidia-peermem\.ko\.(?:gz|xz|zst) *\| *(?:nm|strings)\b)"
+)
 """The file where modprobe finds it, as it was built: in a compressed one, no program finds a name."""
 _SEARCH = re.compile(
-    r"[^|]*\| *grep (?:-[iEFn]+ )?[\"']?(?P<text>ib_\w{0,40}|\w{0,40}peer_memory\w{0,40})[\"']? *"
+    rf"(?:(?:sudo )?{_UNPACKER} [^|]*\|)?[^|]*\|"
+    r" *grep (?:-[iEFn]+ )?[\"']?(?P<text>ib_\w{0,40}|\w{0,40}peer_memory\w{0,40})[\"']? *"
 )
 
 
@@ -39,7 +45,7 @@ def is_shown_to_register(lines: tuple[TextLine, ...]) -> bool:
 
 def _lists(lines: tuple[TextLine, ...]) -> Iterator[Block]:
     for block in blocks(lines):
-        if block.argv[:1] in (("nm",), ("strings",)) and _FILE.fullmatch(block.argv[-1]):
+        if _LISTING.match(block.command):
             yield block
 
 

@@ -18,6 +18,7 @@ from gdrkit.explain.explanation import (
     ASKED,
     NO_ERROR,
     SET,
+    STATE,
     UNDECIDED,
     WENT_ON,
     EstablishedProblem,
@@ -49,14 +50,16 @@ SETTING = 4.0
 """A setting that turns a path off, where nothing else fails: between the first of several causes of a line
 that fails and its only cause."""
 
-LISTED = frozenset(("acs-redirect", "gpu-vgpu"))
-"""What lspci and nvidia-smi list without saying whether it matters: a bridge that need not be between a GPU
-and its NIC, and a vGPU whose profile may allow it."""
+LISTED = ("acs-redirect",)
+"""What lspci lists without saying whether it matters: a bridge that need not be between GPU and NIC."""
 
 HARDWARE, BESIDE = 6.0, 2.0
 """A product that can never do it, named by people alone: where what fails is what fails there, and beside a
 failure that has other causes. The first is that of a leading cause; the second is below FIRST_CAUSE, because
 nothing printed shows the product."""
+
+NO_FAILURE = (ASKED, SET, STATE, NO_ERROR)
+"""Notes of lines that suggest their only cause no more than as possible."""
 
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
@@ -159,6 +162,8 @@ printed line; a third one is too weak to take the first place."""
 
 def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     """The candidates, but a cause that brings the first one about comes before it."""
+    if ordered and ordered[0].code == "module-not-found" and ordered[0].subject == "nvidia":
+        return ordered  # which is why the driver is not loaded, and not the other way round
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
@@ -178,17 +183,40 @@ def _of_machines(
     for machine in machines:
         prints = any(not line.claimed for line in machine.open)
         for problem in machine.established:
-            yield _of_problem(problem, machine.name, topics, failing=prints)
+            if not _is_beside(problem.code, machine):
+                yield _of_problem(problem, machine.name, topics, failing=prints)
         for line in machine.open:
             left = [code for code in line.codes if code not in machine.cleared]
             for candidate in _of_line(line, topics, failing, left):
                 excluded = _is_of_other_gpus(candidate.code, topics) or is_foreign(candidate.code, topics)
                 # where no line mentions a GPU, its causes are open only if the failure has no other ones
                 excluded = excluded or (
-                    not topics.gpu and candidate.code in OF_NVIDIA and not OF_NVIDIA.issuperset(line.codes)
+                    not topics.gpu and candidate.code in OF_MEMORY and not _is_about_gpus(line.codes)
                 )
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
+
+
+OF_GPU_PROGRAMS = frozenset(("mooncake-forces-peermem", "torch-expandable-segments", "peermem-stub"))
+"""Causes of failures that only a GPU's memory or a GPU's module has, besides those of NVIDIA."""
+
+
+def _is_about_gpus(codes: Iterable[str]) -> bool:
+    """Whether a failure has no cause that memory of a host may have."""
+    return all(code in OF_NVIDIA | OF_GPU_PROGRAMS for code in codes)
+
+
+OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
+"""Causes that a failed registration of memory has only if the memory is a GPU's."""
+
+
+def _is_beside(code: str, machine: TextMachine) -> bool:
+    """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
+    about something else, such as a port, then leads."""
+    failing = [line for line in machine.open if not line.claimed and line.note not in (*NO_FAILURE, WENT_ON)]
+    codes = {one for line in failing for one in line.codes}
+    settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
+    return code == "gpu-integrated" and bool(codes) and not settled
 
 
 CARDS = ("gpu-consumer", "gpu-integrated")
@@ -241,7 +269,8 @@ def _of_line(
         leads = leads or (left == [code] and len(line.codes) > 1 and line.note != NO_ERROR)
         weight = LEADING if leads else first / (index + 1)
         weight *= QUOTED if line.claimed else 1
-        if only and code in LISTED:
+        listed = line.note == STATE or (code in LISTED and not line.note)
+        if only and listed:
             weight = min(weight, FIRST_CAUSE)
         if line.note == ASKED:
             weight = NOTE
@@ -256,7 +285,7 @@ def _of_line(
             code=code,
             weight=_hardware_weight(code, topics, failing) if named else weight,
             sureness=Sureness.LIKELY
-            if only and not line.claimed and code not in LISTED and line.note not in (ASKED, SET, NO_ERROR)
+            if only and not (line.claimed or listed) and line.note not in NO_FAILURE
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),

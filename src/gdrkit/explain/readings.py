@@ -1,4 +1,4 @@
-"""What listings show: ports in `ibstat` and the like, distances in `topo -m`, GIDs in `show_gids`.
+"""What listings show: ports in `ibstat` and the like, GIDs in `show_gids`, limits, settings.
 
 A listing may leave devices out, so it decides nothing alone: it opens a cause where everything that it shows
 is down, or far.
@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.blocks import EVIDENCE, blocks
-from gdrkit.explain.explanation import SET
+from gdrkit.explain.explanation import SET, STATE
 from gdrkit.explain.rdma_files import rdma_files
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import VGPU_NAME
-from gdrkit.formats import topo_matrix
-from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
 from gdrkit.programs.setting_codes import OF_MNNVL, codes_of
 
-DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
-"""Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
+MAY_SHOW = ("machine", "shown", "prose")
+"""Kinds of lines that a matrix can have: it is often pasted without a command or a code block."""
 
 
 class Reading(Struct, frozen=True):
@@ -45,7 +43,6 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     yield from _device_files(lines)
     yield from _gid_indices(lines)
     yield from _empty_gids(lines)
-    yield from _distances(lines)
     yield from _vgpus(lines)
     yield from _limits(lines)
     yield from _configured(lines)
@@ -56,6 +53,10 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 # -- ports -----------------------------------------------------------------------------------------------
 
 
+LINE_CHARACTERS = 400
+"""How much of a line is searched for a port: a row that names one is short."""
+
+
 class PortState(Struct, frozen=True):
     """The state of a port, as a listing names it."""
 
@@ -64,7 +65,7 @@ class PortState(Struct, frozen=True):
     position: int
 
 
-def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
+def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
     """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev, `rdma link` and grep in sysfs list, and
     the interfaces of RDMA NICs that `ip link`, ifconfig and ethtool list: one that is up without RUNNING, or
     LOWER_UP, has no link.
@@ -81,11 +82,17 @@ def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
             continue
         if found := _compiled("device").match(line.text):
             device = found["old"] or found["new"] or found["verbs"] or found["settings"]
-        elif found := _compiled("one_line").search(line.text):
+        elif found := _compiled("one_line").search(line.text, 0, LINE_CHARACTERS):
             state = found["state"] or found["netdev"] or found["link"] or found["shown"]
             yield PortState(found["name"] or found["linked"] or found["file"], _word(state), position)
-        elif device and (found := _compiled("state").match(line.text)):
-            yield PortState(device, _word(found["state"] or found["detected"]), position)
+        elif (found := _compiled("state").match(line.text)) and (device or _is_of_port(lines, position)):
+            yield PortState(device or "the port", _word(found["state"] or found["detected"]), position)
+
+
+def _is_of_port(lines: Sequence[TextLine], position: int) -> bool:
+    """Whether a state without its device is of a port of RDMA: a line beside it has another field of one."""
+    beside = lines[max(position - 1, 0) : position + 2]
+    return any(_compiled("beside").match(line.text) for line in beside)
 
 
 def _word(state: str) -> str:
@@ -139,60 +146,6 @@ def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         line = files.lines[0]
         note = f"{len(names)} devices, but {len(uverbs)} of their uverbs files"
         yield Reading(line, lines.index(line), ("rdma-device-not-in-container",), note)
-
-
-# -- distances -------------------------------------------------------------------------------------------
-
-
-MAY_SHOW = ("machine", "shown", "prose")
-"""Kinds of lines that a matrix can have: it is often pasted without a command or a code block."""
-
-
-def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """GPUs whose nearest NIC is beyond the GPU's own PCIe switches."""
-    shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
-    matrix = _matrix(lines)
-    if matrix is None:
-        return
-    far: dict[str, list[str]] = {}
-    for gpu in (name for name in matrix.names if name.startswith("GPU")):
-        near = _nearest(matrix, gpu)
-        if near is not None and near[0] not in ("PIX", "PXB"):
-            far.setdefault(near[0], []).append(f"{gpu} ({near[1]})")
-    for distance, pairs in far.items():
-        name = pairs[0].split()[0]
-        rows = (found for found in shown if _compiled("row").match(found[1].text) and name in found[1].text)
-        row = next(rows, None)
-        if row is not None:
-            code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
-            note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
-            yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
-
-
-def _matrix(lines: tuple[TextLine, ...]) -> topo_matrix.Matrix | None:
-    """The matrix of `nvidia-smi topo -m` in a text; None if it has none."""
-    shown = [line.text for line in lines if line.kind in MAY_SHOW]
-    if not any("GPU0" in text for text in shown):
-        return None
-    try:
-        return topo_matrix.parse("\n".join(shown))
-    except FormatError:
-        return None
-
-
-def topology_row(lines: tuple[TextLine, ...]) -> TextLine | None:
-    """The first row of the matrix of `nvidia-smi topo -m` in a text; None if it has none."""
-    if _matrix(lines) is None:
-        return None
-    return next((line for line in lines if _compiled("row").match(line.text)), None)
-
-
-def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
-    """The distance of the nearest NIC, and its name; None if the matrix has none."""
-    nics = [name for name in matrix.names if _compiled("nic").match(name)]
-    cells = [(matrix.cells.get((gpu, nic), ""), nic) for nic in nics]
-    known = [cell for cell in cells if cell[0] in DISTANCES]
-    return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
 
 
 # -- addresses -------------------------------------------------------------------------------------------
@@ -250,7 +203,7 @@ def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     for position, line in enumerate(lines):
         found = _compiled("listed_gpu").search(line.text) if line.kind in EVIDENCE else None
         if found is not None and VGPU_NAME.search(found["name"]):
-            yield Reading(line, position, ("gpu-vgpu",), f"{found['name']} is the name of a vGPU")
+            yield Reading(line, position, ("gpu-vgpu",), STATE)
             return
 
 
@@ -266,7 +219,7 @@ def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """A limit of locked memory that is too low for RDMA, as `ulimit -a`, `ulimit -l` and /proc/PID/limits
     print it."""
     for position, line in enumerate(lines):
-        alone = _compiled("alone").fullmatch(line.command) is not None
+        alone = _compiled("alone").search(line.command) is not None
         found = _compiled("kbytes" if alone else "limit").match(line.text) if line.kind in EVIDENCE else None
         if found is not None:
             given = found.groupdict()
@@ -348,10 +301,9 @@ _PATTERNS = {
         r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
         r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
     ),
+    "beside": r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu):",
     "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
     "uverbs": r"\buverbs\d{1,3}\b",
-    "row": r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b",
-    "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
     "gid": (
         rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
         r"(?P<version>v[12])\b"
@@ -372,8 +324,8 @@ _PATTERNS = {
         r"\s+(?P<kbytes>\d{1,12})"
         r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
-    "alone": r"ulimit (?:-[HS] )?-[HS]?l",
-    "kbytes": r"\s*(?P<kbytes>\d{1,12})\s*$",
+    "alone": r"\bulimit (?:-[HS] )?-[HS]?l\b",
+    "kbytes": r"\s*(?:\d{1,4}: )?(?P<kbytes>\d{1,12})\s*$",
     "gid_index": rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b",
     "listed_gpu": (
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"

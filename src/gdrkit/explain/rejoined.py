@@ -10,8 +10,9 @@ from gdrkit.explain.lines import is_fence, is_machine
 from gdrkit.explain.novel_lines import SHORT_LINES
 from gdrkit.messages.strerror import in_english
 
-WRAPPED_FROM = 36
-"""Length of a line that goes on in the next one, at least: nobody wraps at fewer columns."""
+WRAPPED_FROM, WRAPPED_TO = 36, 400
+"""Length of a line that goes on in the next one, at least and at most: nobody wraps at fewer columns, and no
+terminal has more."""
 MOST_PARTS = 3
 """Lines of one message at most."""
 
@@ -45,7 +46,7 @@ def _joined(lines: Sequence[str]) -> tuple[str, int] | None:
 
 def _may_go_on(before: str, after: str) -> bool:
     return (
-        len(before) >= WRAPPED_FROM
+        WRAPPED_FROM <= len(before) <= WRAPPED_TO
         and bool(after.strip())
         and not is_fence(after)
         and not is_fence(before)

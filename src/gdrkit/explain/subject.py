@@ -20,7 +20,7 @@ _PATTERNS = {
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
         r"|\bib_(?:write|read|send)_(?:bw|lat)\b|\bperftest\b|\bRoCE|\bConnectX|NVSHMEM|nvshmem"
-        r"|\bibv_|\bnv(?:idia)?[-_]p2p|GPU memory.{0,20}regist"
+        r"|\bibv_|\bmlnx|\bOFED\b|\bnv(?:idia)?[-_]p2p|GPU memory.{0,20}regist"
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "direct": (

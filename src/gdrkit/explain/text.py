@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.answer import NO_FAILURE_SHOWN
 from gdrkit.explain.explanation import (
+    ASKED,
+    STATE,
     Answer,
     AnswerKind,
     EstablishedProblem,
@@ -81,7 +84,7 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     yield 0, "head", _head(answer)
     code = f" ({', '.join(filter(None, (answer.cause, answer.subject)))})" if answer.cause else ""
     yield 2, "bad" if answer.cause else "", f"{answer.sentence}{code}"
-    if how := _how_sure(answer):
+    if how := _how_sure(answer, _note_of(explanation)):
         yield 2, "", how
     if answer.kind is AnswerKind.NO_OUTPUT:
         yield from ((2, "", step) for step in answer.now)
@@ -135,7 +138,18 @@ def _head(answer: Answer) -> str:
     }[answer.sureness]
 
 
-def _how_sure(answer: Answer) -> str:
+def _note_of(explanation: Explanation) -> str:
+    """What is known of the line on which an answer stands; "" if nothing is."""
+    first = next(iter(explanation.answer.lines), None)
+    if first is None:
+        return ""
+    notes = [line.note for one in explanation.machines for line in one.open if line.line == first.line]
+    proven = (found for one in explanation.machines for found in one.established)
+    notes += [found.seen for found in proven if first in found.proofs[:1] and found.seen != first.text]
+    return notes[0] if notes and explanation.answer.subject == "" else ""
+
+
+def _how_sure(answer: Answer, note: str) -> str:
     """How sure an answer is, and on which line it stands."""
     if not answer.lines:
         return ""
@@ -144,7 +158,9 @@ def _how_sure(answer: Answer) -> str:
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
-    if answer.kind is AnswerKind.SEVERAL and not answer.others:
+    if answer.kind is AnswerKind.SEVERAL and (
+        not answer.others or note in (STATE, ASKED) or answer.sentence.startswith(NO_FAILURE_SHOWN)
+    ):
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.SEVERAL:
         return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure."
@@ -158,7 +174,8 @@ def _how_sure(answer: Answer) -> str:
         Sureness.POSSIBLE: "has this cause most often",
     }
     where = f", on {answer.machine}" if answer.machine else ""
-    return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}."
+    seen = f": {note}" if note else ""
+    return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}{seen}."
 
 
 def _is_final(explanation: Explanation) -> bool:

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit import catalogue
+from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised
+from gdrkit.rules.iommu import WITHOUT_EFA
 
 
 class OtherLine(Struct, frozen=True):
@@ -32,6 +34,8 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
+        *_unserved_efa(lines),
+        *_ras_groups(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
     return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
@@ -85,6 +89,46 @@ def _misspelt(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 f"Write {meant}",
                 BY_LINE * QUOTED,
             )
+
+
+def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """Communicators in the report of ncclras that do not run, or have errors."""
+    for line in lines:
+        found = RAS_GROUP.match(line.text) if line.kind in ("machine", "shown") else None
+        if found is not None and found.group("status", "errors") != ("RUNNING", "OK"):
+            yield OtherLine(
+                line,
+                f"NCCL's RAS reports a group of communicators as {found['status']}, {found['errors']}",
+                "Look at the ranks that the report names below this table; the others wait for them",
+                BY_LINE,
+            )
+
+
+MOST_CHARACTERS = 400
+"""How much of a line is searched for a driver, a GPU or a NIC."""
+_BRANCH = re.compile(
+    rf"\bDriver Version\s*: *(?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
+    rf"|NVRM version: .* (?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
+)
+_COHERENT = re.compile(r"\bNVIDIA(?: Corporation)? GB[23]00\b")
+_EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
+
+
+def _unserved_efa(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """A driver of a branch that does not serve an EFA with GPUs that are coherent with their CPU."""
+    shown = [line for line in lines if line.kind in ("machine", "shown", "typed")]
+    branch = next((line for line in shown if _BRANCH.search(line.text, 0, MOST_CHARACTERS)), None)
+    if branch is not None and all(
+        any(one.search(line.text, 0, MOST_CHARACTERS) for line in shown) for one in (_COHERENT, _EFA)
+    ):
+        yield OtherLine(
+            branch,
+            "R595 does not serve an EFA with a GPU that is coherent with its CPU, such as GB200 and GB300"
+            " on AWS",
+            "Stay on R580, with NVreg_GrdmaPciTopoCheckOverride=1. No ACS setting helps: an EFA has no"
+            " IOMMU group",
+            BY_LINE,
+        )
 
 
 _LACKS = re.compile(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")

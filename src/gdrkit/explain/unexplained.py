@@ -23,7 +23,7 @@ _ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 _FLAGS = re.compile(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
 """Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
 _STATES_NOTHING = re.compile(
-    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*\s?){1,6}$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
     r"|(?:export |set )?[A-Z]\w*="
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
     r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"
@@ -35,6 +35,8 @@ _ITEM = re.compile(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
 """An item of a list, which a person wrote in a code block."""
 _GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b")
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
+LINE_CHARACTERS = 600
+"""How much of a line is searched for words of failure."""
 MOST_LINES = 5000
 """Lines that are searched at most."""
 
@@ -49,7 +51,8 @@ def reports_failure(line: TextLine) -> bool:
         return False
     if line.kind == "shown" and _ITEM.match(line.text):
         return False
-    return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
+    text = line.text[:LINE_CHARACTERS]
+    return _FAILS.search(text) is not None and _HARMLESS.search(text) is None
 
 
 def is_raised(text: str) -> bool:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine
 from gdrkit.explain.recognition import is_output
 from gdrkit.formats.container_log import CRI, logged_line
@@ -36,7 +37,7 @@ def unwrap(text: str, *, fenced: bool = False) -> UnwrappedLine:
     """The line inside all wrappers if a program printed it; else the text itself, with HTML entities and
     tags decoded."""
     plain = _without_markup(text)
-    if is_machine(plain):
+    if is_machine(plain) or form_of(plain, None) is not None:
         return UnwrappedLine(plain)
     inner, host = plain, ""
     for _ in range(MOST_WRAPPERS):

@@ -48,6 +48,16 @@ ROWS = (
         versions="580.65.06 and later",
         open_end=True,
     ),
+    MessageTemplate(
+        "nv-fabricmanager",
+        r"fabric manager NVIDIA GPU driver interface version {version:[\d.]+} don't match with driver",
+        ("nvswitch-fabric-down",),
+        source="NVIDIA Fabric Manager, as its users report it: NVIDIA/gpu-operator issue 544",
+        decides=False,
+        open_end=True,
+        sample="fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version"
+        " 550.90.07. Please update with matching NVIDIA driver package.",
+    ),
     FORCE_PCIE,
     NO_IMPORTER,
     MessageTemplate(

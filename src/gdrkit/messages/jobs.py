@@ -18,6 +18,12 @@ _TIMED_OUT = Meaning(
     effect="follows",
 )
 
+_WRONG_VALUES = Meaning(
+    "nccl-tests found wrong values in the result: data was corrupted on its way or in a GPU's memory",
+    "Do not use this path. Repeat the run on fewer GPUs and hosts until one is left that fails, look there"
+    " for Xid and PCIe errors in dmesg, and repeat it with NCCL_NET_GDR_LEVEL=LOC, without GPUDirect RDMA",
+)
+
 _OWN_GDRCOPY = Meaning(
     "This line is harmless: NCCL 2.31.2 and newer do what libgdrapi does by mapping a dma-buf themselves",
     "Nothing has to be done, unless a later line says that the internal backend is unavailable",
@@ -25,6 +31,13 @@ _OWN_GDRCOPY = Meaning(
 )
 
 ROWS = (
+    MessageTemplate(
+        "nccl-tests",
+        r"# Out of bounds values :{:\s*}{count:[1-9]\d*} FAILED",
+        meaning=_WRONG_VALUES,
+        source="NVIDIA/nccl-tests src/common.cu, writeResultFooter()",
+        sample="# Out of bounds values : 2 FAILED",
+    ),
     MessageTemplate(
         "nccl",
         "falling back to NCCL internal DMA-BUF mmap backend",

@@ -26,6 +26,7 @@ LINE_CHARACTERS = 1000
 """How much of a line is searched."""
 
 
+@functools.lru_cache(maxsize=4096)
 def causes(text: str) -> tuple[str, ...]:
     """The possible causes of a failed registration, likeliest first; () if a line does not report one."""
     text = text[:LINE_CHARACTERS]

@@ -1,0 +1,319 @@
+"""What outputs show that no rule of a node reads: mostly of the commands that gdr asks for.
+
+Each row is one output: the command, if its lines alone do not tell what they are; what it prints if a cause
+is there, and the causes. The same output without it, shown whole, excludes them if the row says so.
+
+Sources: the rules, whose `reported_by` names most of these commands; nvidia-smi itself; NVIDIA IMEX guide,
+nvidia-imex-ctl; systemctl(1); NVIDIA/DCGM dcgmlib/dcgm_errors.h and dcgmi/Diag.cpp; GDS guide, gdscheck;
+libfabric util/info.c; Linux kernel/kallsyms.c; pciutils ls-kernel.c; pci.ids; kmod tools/modprobe.c.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain.absent_modules import is_empty
+from gdrkit.explain.blocks import EVIDENCE, Block, blocks
+from gdrkit.explain.explanation import STATE
+from gdrkit.explain.readings import Reading
+from gdrkit.explain.transcript import TextLine
+
+LINE_CHARACTERS = 300
+"""How much of a line is searched for an output that is one short line."""
+
+EMPTY = r"\A\Z"
+"""An output without lines."""
+
+
+class AskedOutput(Struct, frozen=True, kw_only=True):
+    """What an output looks like if a cause is there."""
+
+    codes: tuple[str, ...]
+    shows: str  # found in the output; in a line of any output, if there is no command
+    command: str = ""  # found in the command line
+    states: bool = False  # it does not show that anything needs what is missing
+    excludes: str = ""  # found in an output that excludes the causes
+
+
+OUTPUTS = (
+    AskedOutput(
+        codes=("iommu-translating",),
+        command=r"\bcat /sys/kernel/iommu_groups/\S+/type",
+        shows=r"^DMA(?:-FQ)?$",
+        excludes=r"\A(?:identity\s*)+\Z",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("iommu-translating",),
+        shows=r"\biommu: Default domain type: Translated\b"
+        r"|^(?!.*\biommu=(?:pt|off)\b).{0,60}\bBOOT_IMAGE=.*\bintel_iommu=on\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("no-rdma-device",),
+        command=r"^(?:sudo )?lsmod *(?:\| *grep (?:-\w+ )?[\"']?mlx5?[\"']?)?$",
+        shows=r"\A(?![\s\S]*^mlx5_ib\b)[\s\S]*^mlx5_core\b",
+    ),
+    AskedOutput(
+        codes=("no-rdma-device", "rdma-device-not-in-container"),
+        command=r"^(?:sudo )?ibv_devices$",
+        shows=r"\bnode GUID\s+-+\s+-+\s*\Z",
+    ),
+    AskedOutput(
+        codes=("driver-not-loaded",),
+        command=r"/proc/driver/nvidia/version",
+        shows=r"version'?: No such file",
+        excludes=r"NVRM version",
+    ),
+    AskedOutput(
+        codes=("driver-not-loaded",),
+        shows=r"^\s*Kernel driver in use: nouveau$",
+    ),
+    AskedOutput(
+        codes=("gpu-excluded",),
+        shows=r"\bGPU Excluded:\s+Yes$",
+    ),
+    AskedOutput(
+        codes=("nic-failed",),
+        shows=r"\[?ConnectX-\w+[^\]]* Flash Recovery\]?",
+    ),
+    AskedOutput(
+        codes=("install-override",),
+        command=r"\bmodprobe\b.*(?:--show-depends|-D|-v|-n|--dry-run)\b",
+        shows=r"^install \S*/(?:true|false)\b",
+    ),
+    AskedOutput(
+        codes=("nvswitch-fabric-down",),
+        command=r"\bnvidia-smi -q\b.*\bFabric",
+        shows=r"\bState\s*: (?!Completed|N/A)\w|\bStatus\s*: (?!Success|N/A)\w",
+        excludes=r"\bState\s*: Completed\s+Status\s*: Success",
+    ),
+    AskedOutput(
+        codes=("nvswitch-fabric-down",),
+        command=r"\bsystemctl status \S*fabricmanager",
+        shows=r"\bActive: (?:failed|activating)",
+    ),
+    AskedOutput(
+        codes=("nvswitch-fabric-down",),
+        command=r"\bsystemctl (?:status|is-active) \S*fabricmanager",
+        shows=r"\bActive: inactive|^inactive$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("mnnvl-imex-not-ready",),
+        shows=r"^Node #\d+ +[*-] \S+ +[*-] +(?:- )?(?!READY)[A-Z_]{4,}|^\s*Domain State: (?!UP\b)\w+",
+        excludes=r"^\s*Domain State: UP$",
+    ),
+    AskedOutput(
+        codes=("link-degraded",),
+        shows=r"\bis running at PCI link (?:generation|width) \d+X?, which is below",
+    ),
+    AskedOutput(
+        codes=("nvswitch-fabric-down",),
+        shows=r"^\| (?:Fabric Manager|NVSwitch Fabric|Nvlink/NVSwitch) +\| Fail\b",
+    ),
+    AskedOutput(
+        codes=("gpu-mig",),
+        command=r"\bnvidia-smi\b.*\bMIG|\bnvidia-smi -q -d MIG",
+        shows=r"\bCurrent\s*: Enabled",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gpu-mig",),
+        shows=r"^\|\s+\|\s+\|\s+Enabled \|$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gpu-confidential",),
+        command=r"\bnvidia-smi conf-compute -f",
+        shows=r"^CC status: ON$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("driver-proprietary",),
+        command=r"\bmodinfo (?:-F|--field[ =]) ?license nvidia(?:\.ko\S*)?$",
+        shows=r"^NVIDIA$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("driver-proprietary",),
+        shows=r"^ii  nvidia-dkms-\d+(?:-server)?(?::\w+)? |^kmod-nvidia-(?:latest-)?dkms-\d",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("rdma-lacks-peer-api",),
+        command=r"\bgrep (?:-\w+ )?[\"']?ib_register_peer_memory_client[\"']? /proc/kallsyms",
+        shows=EMPTY,
+        excludes=r"\bib_register_peer_memory_client\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("verbs-lacks-dmabuf", "verbs-library-old"),
+        command=r"\bnm -D \S*libibverbs\S* *\| *grep (?:-\w+ )?[\"']?ibv_reg_dmabuf_mr",
+        shows=EMPTY,
+        excludes=r"\bT ibv_reg_dmabuf_mr\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-cuda",),
+        command=r"\bucx_info -\w*d\w* *\| *grep (?:-\w+ )?[\"']?cuda[\"']?$",
+        shows=EMPTY,
+        excludes=r"\bcuda_copy\b",
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-cuda",),
+        shows=r"^# Configured with: .*--without-cuda\b",
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-cuda",),
+        command=r"\bucx_info -\w*d\w*(?: *\| *grep (?:-\w+ )?[\"']?(?:Transport|Component)\S*(?: .*)?)?$",
+        shows=r"\A(?![\s\S]*cuda)[\s\S]*Component: ib\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("ucx-lacks-verbs",),
+        command=r"\bucx_info -\w*d\w* *\| *grep (?:-\w+ )?[\"']?(?:Component: ib|rc_\w+|mlx5)[\"']?$",
+        shows=EMPTY,
+        excludes=r"\bComponent: ib\b|\brc_(?:verbs|mlx5)\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("module-not-found",),
+        command=r"\bfind /lib/modules/(?:\$\(uname -r\)|`uname -r`)/? .*-i?name \S*(?:peermem|peer_mem)\S*$",
+        shows=EMPTY,
+        excludes=r"nvidia[-_]peermem\.ko",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("nvidia-fs-not-loaded",),
+        command=r"\blsmod *\| *grep (?:-\w+ )?[\"']?nvidia[_-]fs[\"']?$",
+        shows=EMPTY,
+        excludes=r"^nvidia_fs\s",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gdrcopy-not-loaded",),
+        command=r"\bls\b.*/dev/gdrdrv",
+        shows=r"/dev/gdrdrv'?: No such file",
+        excludes=r"^c[rwx-]{9}.*/dev/gdrdrv$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("mnnvl-imex-channel-missing",),
+        command=r"\bls\b.*/dev/nvidia-caps-imex-channels",
+        shows=r"imex-channels/?'?: No such file|\A(?:total 0)?\Z",
+        excludes=r"\bchannel\d",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("kernel-lacks-odp",),
+        shows=r"^# CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set$",
+        excludes=r"^CONFIG_INFINIBAND_ON_DEMAND_PAGING=y$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("devmem-header-split-off",),
+        command=r"\bethtool -g",
+        shows=r"^TCP data split:\s+off$",
+        excludes=r"^TCP data split:\s+on$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("libfabric-too-old",),
+        shows=r"^libfabric: 1\.(?:\d|1\d|2[01])(?:\.|$)",
+        excludes=r"^libfabric: (?:1\.(?:2[2-9]|[3-9]\d)|[2-9])(?:\.|$)",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("efa-driver-too-old",),
+        command=r"\bmodinfo (?:-F|--field[ =]) ?version efa$",
+        shows=r"^(?:[01]\.|2\.(?:\d|1[0-6])\.|2\.17\.[0-2]\b)",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gds-compat-mode",),
+        shows=r"^\s*properties\.use_compat_mode : true$",
+        excludes=r"^\s*properties\.use_compat_mode : false$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("memlock-limit",),
+        command=r"^ulimit (?:-[HS] )?-[HS]?l$",
+        shows=r"(?!)",
+        excludes=r"^unlimited$",
+    ),
+    AskedOutput(
+        codes=("memlock-limit",),
+        shows=r"(?!)",
+        excludes=r"^max locked memory\s+\(kbytes, -l\) unlimited$|^Max locked memory\s+unlimited\b",
+    ),
+    AskedOutput(
+        codes=("no-rdma-device", "rdma-device-not-in-container", "no-efa-device"),
+        shows=r"(?!)",
+        excludes=r"^provider: efa$",
+    ),
+)  # fmt: skip
+
+
+def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """The outputs that show a cause."""
+    positions = {line.number: position for position, line in enumerate(lines)}
+    for row, found in _shown(lines):
+        if _search(row.shows, _text(found)):
+            first = next((line for line in found.lines if _search(row.shows, line.text)), None)
+            position = positions[found.number if first is None else first.number]
+            yield Reading(lines[position], position, row.codes, STATE if row.states else "")
+
+
+def excluded(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
+    """The causes that outputs exclude, where none shows them."""
+    found = [(row, _text(block)) for row, block in _shown(lines)]
+    shown = {code for row, text in found if _search(row.shows, text) for code in row.codes}
+    codes = (row.codes for row, text in found if row.excludes and _search(row.excludes, text))
+    return tuple(dict.fromkeys(code for some in codes for code in some if code not in shown))
+
+
+def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:
+    """Each row with each output that it is about: that of its command, or a line of any."""
+    every = blocks(lines)
+    transcript = any(block.lines or not block.command for block in every)
+    for block in every:
+        if (block.lines or is_empty(block, transcript)) and not any(line.cut for line in block.lines):
+            for row in _with_command():
+                if _search(row.command, block.command):
+                    yield row, block
+    for line in lines:
+        if line.kind in EVIDENCE and not line.cut and _any_line().search(line.text, 0, LINE_CHARACTERS):
+            for row in OUTPUTS:
+                if not row.command:
+                    yield row, Block(line.number, (), False, (line,), True)
+
+
+@functools.cache
+def _with_command() -> tuple[AskedOutput, ...]:
+    return tuple(row for row in OUTPUTS if row.command)
+
+
+@functools.cache
+def _any_line() -> re.Pattern[str]:
+    """What a line has that alone tells what it is."""
+    rows = (row for row in OUTPUTS if not row.command)
+    patterns = (pattern for row in rows for pattern in (row.shows, row.excludes) if pattern)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+def _text(block: Block) -> str:
+    return "\n".join(line.text for line in block.lines)
+
+
+def _search(pattern: str, text: str) -> bool:
+    return _compiled(pattern).search(text) is not None
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)

@@ -1,0 +1,98 @@
+"""The answer to a text in which nothing fails for a known cause: what it shows to work, or to be healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.explain.explanation import (
+    TOPOLOGY,
+    Answer,
+    AnswerKind,
+    QuotedLine,
+    RankedCause,
+    Sureness,
+    TextMachine,
+    plain,
+)
+from gdrkit.explain.logged_job import CHANNELS
+from gdrkit.explain.measured import BENCHMARKS, DCGM, DOWN, ESTIMATED, OF_A_GPU, PERFTEST, PORTS, RAS
+from gdrkit.programs import proofs
+from gdrkit.programs.ucx.proto_tables import CHOSEN
+from gdrkit.report.pages import code_page
+
+
+def working(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> Answer | None:
+    """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
+    for machine in machines:
+        for fact in machine.known:
+            if fact.name == CHANNELS and not fact.value.startswith("0 ") and fact.line is not None:
+                shown = "What fails here is none of the failures whose cause gdr knows, but"
+                if failing is None:
+                    shown = "The text shows no problem, and"
+                return plain(
+                    AnswerKind.WORKING,
+                    f"{shown} NCCL accesses GPU memory directly: {fact.value}.",
+                    sureness=Sureness.CERTAIN,
+                    lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
+                )
+    found = _in_use(machines, failing)
+    measures = any(fact.name in BENCHMARKS for machine in machines for fact in machine.known)
+    return None if measures and found is not None and found.kind is AnswerKind.NOTHING else found
+
+
+def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """What lines of programs show to be in use, where nothing else decides: a proof of the path first."""
+    shown = [fact for machine in machines for fact in machine.known if fact.name in proofs.PROGRAMS]
+    proof = min(shown, key=lambda fact: not proofs.proves_direct(fact.value), default=None)
+    if proof is None or proof.line is None:
+        return None
+    direct = proofs.proves_direct(proof.value)
+    words = "The text shows no failure" if failing is None else "gdr knows no cause of what fails here"
+    return plain(
+        AnswerKind.WORKING if direct else AnswerKind.NOTHING,
+        f"{words}; line {proof.line} shows of {proof.name}: {proof.value}.",
+        # what UCX chose need not have been used
+        sureness=Sureness.LIKELY if CHOSEN in proof.value else Sureness.CERTAIN,
+        lines=(*((QuotedLine(proof.line, proof.text),) * direct), *(() if failing is None else (failing,))),
+    )
+
+
+def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
+    facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
+    if failing is not None:
+        return None
+    benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
+    now: tuple[str, ...] = ()
+    if benchmarks:
+        words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
+        if any(name in facts for name in ESTIMATED):
+            now = (
+                "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is.",
+            )
+        shown = benchmarks
+    elif TOPOLOGY in facts and "`" in facts[TOPOLOGY].value:
+        words = "no GPU of this matrix is far from its nearest NIC"
+        now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
+        shown = [facts[TOPOLOGY]]
+    elif DOWN in facts:
+        down = facts[DOWN]
+        sentence = f"The text shows {down.value}, but not whether a job needs it."
+        other = RankedCause("port-down", code_page("port-down")[0], down.line)
+        proof = (QuotedLine(down.line or 1, down.text),)
+        return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
+    elif names := [name for name in (PORTS, DCGM, RAS) if name in facts]:
+        shown = [facts[name] for name in names]
+        words = "; ".join(fact.value for fact in shown)
+    else:
+        return None
+    quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
+    what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
+    works = PERFTEST in facts and OF_A_GPU in facts[PERFTEST].value
+    return plain(
+        AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
+        f"The text shows {what}: {words}.",
+        sureness=Sureness.CERTAIN,
+        lines=quoted,
+        now=now,
+    )

@@ -1,0 +1,89 @@
+"""What the matrix of `nvidia-smi topo -m` shows: GPUs that are far from their NIC, or no NIC at all."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from gdrkit.explain.explanation import STATE
+from gdrkit.explain.readings import MAY_SHOW, Reading
+from gdrkit.explain.transcript import TextLine
+from gdrkit.formats import topo_matrix
+from gdrkit.formats.errors import FormatError
+
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
+
+
+def topology_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """GPUs whose nearest NIC is beyond the GPU's own PCIe switches; or that no NIC is listed."""
+    matrix = _matrix(lines)
+    if matrix is None:
+        return
+    shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
+    rows = [found for found in shown if _compiled("row").match(found[1].text)]
+    if not _has_nics(matrix):
+        if rows and any(_compiled("head").match(line.text) for _, line in shown):
+            yield Reading(rows[0][1], rows[0][0], ("no-rdma-device",), STATE)
+        return
+    far: dict[str, list[str]] = {}
+    for gpu in (name for name in matrix.names if name.startswith("GPU")):
+        near = _nearest(matrix, gpu)
+        if near is not None and near[0] not in ("PIX", "PXB"):
+            far.setdefault(near[0], []).append(f"{gpu} ({near[1]})")
+    for distance, pairs in far.items():
+        name = pairs[0].split()[0]
+        row = next((found for found in rows if name in found[1].text), None)
+        if row is not None:
+            code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
+            note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
+            yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
+
+
+def _matrix(lines: tuple[TextLine, ...]) -> topo_matrix.Matrix | None:
+    """The matrix of `nvidia-smi topo -m` in a text; None if it has none."""
+    shown = [line.text for line in lines if line.kind in MAY_SHOW]
+    if not any("GPU0" in text for text in shown):
+        return None
+    try:
+        return topo_matrix.parse("\n".join(shown))
+    except FormatError:
+        return None
+
+
+def topology_row(lines: tuple[TextLine, ...]) -> TextLine | None:
+    """The first row of the matrix of `nvidia-smi topo -m` in a text; None if it has none."""
+    if _matrix(lines) is None:
+        return None
+    return next((line for line in lines if _compiled("row").match(line.text)), None)
+
+
+def lists_nics(lines: tuple[TextLine, ...]) -> bool:
+    """Whether the matrix of `nvidia-smi topo -m` in a text has a NIC."""
+    matrix = _matrix(lines)
+    return matrix is not None and _has_nics(matrix)
+
+
+def _has_nics(matrix: topo_matrix.Matrix) -> bool:
+    return any(_compiled("nic").match(name) for name in matrix.names)
+
+
+def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
+    """The distance of the nearest NIC, and its name; None if the matrix has none."""
+    nics = [name for name in matrix.names if _compiled("nic").match(name)]
+    cells = [(matrix.cells.get((gpu, nic), ""), nic) for nic in nics]
+    known = [cell for cell in cells if cell[0] in DISTANCES]
+    return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name], re.MULTILINE)
+
+
+_PATTERNS = {
+    "row": r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b",
+    "head": r"^\s*(?:GPU\d+\s+)+CPU Affinity",
+    "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
+}

@@ -1,0 +1,34 @@
+"""Ports that redirect, with the tree that shows what is below them."""
+
+from __future__ import annotations
+
+from gdrkit.explain.text import text as as_text
+from tests.explain.explaining import explained
+
+TREE = """\
+$ lspci -tv -s 40:
+-[0000:40]---01.1-[41-44]----00.0-[42-44]--+-08.0-[43]----00.0  NVIDIA Corporation GH100 [H100 SXM5 80GB]
+                                           \\-10.0-[44]----00.0  Mellanox Technologies MT2910 Family [CX-7]
+"""
+PORT = (
+    "$ lspci -vvv -s {0}\n{0} PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0)\n"
+    "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{1} CmpltRedir{1} UpstreamFwd{1} EgressCtrl- DirectTrans-\n"
+)
+
+
+def test_a_redirecting_port_between_a_gpu_and_a_nic_is_named():
+    found = explained(TREE + PORT.format("42:08.0", "+"))
+
+    assert (found.answer.cause, str(found.answer.sureness)) == ("acs-redirect", "likely")
+    assert "port 0000:42:08.0 is between a GPU and a NIC" in as_text(found)
+
+
+def test_a_port_that_redirects_above_both_or_elsewhere_need_not_matter():
+    for text in (TREE + PORT.format("41:00.0", "+"), PORT.format("42:08.0", "+")):
+        found = explained(text).answer
+        assert found.cause is None
+        assert [other.code for other in found.others] == ["acs-redirect"]
+
+
+def test_a_port_that_does_not_redirect_is_right():
+    assert explained(TREE + PORT.format("42:08.0", "-")).answer.others == ()

@@ -1,0 +1,126 @@
+"""What the commands print that gdr asks for: the cause where it is shown, and the near miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.catalogue import rule_of
+from gdrkit.explain.asked_outputs import OUTPUTS, excluded
+from gdrkit.explain.transcript import read
+from tests.explain.explaining import explained
+
+
+def codes_of(text: str) -> list[str]:
+    """The cause of an answer and the other ones, in order."""
+    found = explained(text).answer
+    return [*([found.cause] if found.cause else []), *(other.code for other in found.others)]
+
+
+FABRIC = "$ nvidia-smi -q | grep -A 2 Fabric\n    Fabric\n        State    : {}\n        Status   : {}\n$\n"
+SMI = "|   0  NVIDIA A100-SXM4-80GB     On  | 00000000:18:00.0 Off |                   On |\n"
+SERVICE = "$ systemctl status nvidia-fabricmanager\n     Loaded: loaded\n     Active: {} (x) since Mon\n"
+
+PROVING = [
+    ("$ cat /proc/driver/nvidia/version\ncat: /proc/driver/nvidia/version: No such file or directory\n",
+     "driver-not-loaded"),
+    ("$ lspci -nnk | grep -A3 NVIDIA\n41:00.0 3D controller [0302]: NVIDIA Corporation GA100 [10de:20f1]\n"
+     "\tKernel driver in use: nouveau\n", "driver-not-loaded"),
+    ("$ grep Excluded /proc/driver/nvidia/gpus/*/information\n"
+     "/proc/driver/nvidia/gpus/0000:1b:00.0/information:GPU Excluded:\t Yes\n", "gpu-excluded"),
+    ("$ lspci -d 15b3:\n0000:81:00.0 Memory controller: Mellanox Technologies MT28908 Family"
+     " [ConnectX-6 Flash Recovery]\n", "nic-failed"),
+    ("$ modprobe --show-depends nvidia_peermem\ninstall /bin/true\n", "install-override"),
+    (FABRIC.format("In Progress", "N/A"), "nvswitch-fabric-down"),
+    (FABRIC.format("Completed", "Failure"), "nvswitch-fabric-down"),
+    (SERVICE.format("failed"), "nvswitch-fabric-down"),
+    ("$ nvidia-imex-ctl -N\nDomain State: DEGRADED\n", "mnnvl-imex-not-ready"),
+    ("Nodes:\nNode #0   * 10.0.3.11 *    - READY          - Version: 580.95.05\n"
+     "Node #1   - 10.0.3.12      - UNAVAILABLE    - Version: N/A\n", "mnnvl-imex-not-ready"),
+    ("# Library version: 1.17.0\n# Configured with: --enable-mt --without-cuda --with-verbs\n",
+     "ucx-lacks-cuda"),
+    ("$ lsmod | grep mlx5\nmlx5_core   2273280  0\nmlxfw   36864  1 mlx5_core\n$\n", "no-rdma-device"),
+    ("$ ucx_info -d | grep -i cuda\n$ uname -r\n6.8.0\n", "ucx-lacks-cuda"),
+    ("| Warning  | GPU 3 is running at PCI link width 8X, which is below the minimum |\n",
+     "link-degraded"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code"), PROVING)
+def test_an_output_that_shows_a_cause_names_it_as_likely(text: str, code: str):
+    found = explained(text).answer
+
+    assert (found.cause, str(found.sureness)) == (code, "likely")
+
+
+STATES = [
+    ("$ cat /sys/kernel/iommu_groups/*/type\nDMA-FQ\nDMA-FQ\n", "iommu-translating"),
+    (SERVICE.format("inactive"), "nvswitch-fabric-down"),
+    ('$ nvidia-smi -q | grep -A2 "MIG Mode"\n    MIG Mode\n        Current      : Enabled\n', "gpu-mig"),
+    (f"{SMI}|                          |                      |              Enabled |\n", "gpu-mig"),
+    ("[    0.612345] iommu: Default domain type: Translated\n", "iommu-translating"),
+    ("$ cat /proc/cmdline\nBOOT_IMAGE=/boot/vmlinuz-5.15.0 ro quiet intel_iommu=on\n", "iommu-translating"),
+    ("$ nvidia-smi conf-compute -f\nCC status: ON\n", "gpu-confidential"),
+    ("$ modinfo -F license nvidia\nNVIDIA\n", "driver-proprietary"),
+    ("ii  nvidia-dkms-570-server   570.133.20-0ubuntu0.24.04.1  amd64  NVIDIA DKMS package\n",
+     "driver-proprietary"),
+    ("$ sudo grep -w ib_register_peer_memory_client /proc/kallsyms\n$ uname -r\n6.8.0\n",
+     "rdma-lacks-peer-api"),
+    ("$ find /lib/modules/$(uname -r) -name '*peermem*'\n$ uname -r\n6.8.0\n", "module-not-found"),
+    ("$ ls -l /dev/gdrdrv\nls: cannot access '/dev/gdrdrv': No such file or directory\n",
+     "gdrcopy-not-loaded"),
+    ("$ fi_info --version\nfi_info: 1.18.1\nlibfabric: 1.18.1\nlibfabric api: 1.18\n", "libfabric-too-old"),
+    ("$ modinfo -F version efa\n2.6.0\n", "efa-driver-too-old"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code"), STATES)
+def test_a_state_that_need_not_matter_is_called_so(text: str, code: str):
+    found = explained(text).answer
+
+    assert found.cause is None
+    assert found.sentence.startswith("The text shows no failure, but what may be one")
+    assert code in codes_of(text)
+
+
+NEAR_MISSES = [
+    "$ cat /sys/kernel/iommu_groups/*/type\nidentity\nidentity\n",
+    f"{SMI}|                          |                      |             Disabled |\n",
+    "[    0.612345] iommu: Default domain type: Passthrough (set via kernel command line)\n",
+    "$ cat /proc/cmdline\nBOOT_IMAGE=/boot/vmlinuz-5.15.0 ro iommu=pt intel_iommu=on\n",
+    "$ lsmod | grep mlx5_core\nmlx5_core   2273280  1 mlx5_ib\n$\n",
+    "$ lsmod | grep mlx5\nmlx5_ib   434176  0\nmlx5_core   2273280  1 mlx5_ib\n$\n",
+    FABRIC.format("Completed", "Success"),
+    FABRIC.format("N/A", "N/A"),
+    SERVICE.format("active"),
+    "$ nvidia-imex-ctl -N\nNode #0   * 10.0.3.11 *    - READY     - Version: 580.95.05\nDomain State: UP\n",
+    "# Library version: 1.17.0\n# Configured with: --enable-mt --with-cuda --with-verbs\n",
+    "$ modinfo -F version efa\n2.17.3\n",
+    "$ modinfo -F license nvidia\nDual MIT/GPL\n",
+    "ii  nvidia-dkms-570-open   570.133.20-0ubuntu0.24.04.1  amd64  NVIDIA DKMS package\n",
+    "$ fi_info --version\nlibfabric: 2.1.0\n",
+    "$ ucx_info -d | grep -i cuda\n#     Component: cuda_copy\n$\n",
+    "$ modprobe --show-depends nvidia_peermem\ninsmod /lib/modules/6.8.0/updates/dkms/nvidia-peermem.ko\n",
+    "$ find /lib/modules/$(uname -r) -name '*peermem*'\n",  # cut off: the output may follow
+]
+
+
+@pytest.mark.parametrize("text", NEAR_MISSES)
+def test_the_same_output_of_a_healthy_machine_names_nothing(text: str):
+    assert codes_of(text) == []
+
+
+def test_an_efa_that_libfabric_lists_is_there_for_the_call_that_fails():
+    failing = "$ fi_pingpong -p efa\nfi_getinfo: -61\n"
+    listed = "$ fi_info -p efa\nprovider: efa\n    fabric: efa\n    domain: rdmap0s6-rdm\n"
+
+    assert "no-rdma-device" in codes_of(failing)
+    assert codes_of(listed + failing) == ["libfabric-too-old"]
+
+
+def test_an_output_that_shows_a_cause_beside_one_that_does_not_excludes_nothing():
+    mixed = FABRIC.format("Completed", "Success") + FABRIC.format("In Progress", "N/A")
+    assert excluded(read(mixed)) == ()
+
+
+def test_each_row_names_codes_of_rules():
+    assert all(rule_of(code).code == code for row in OUTPUTS for code in row.codes)

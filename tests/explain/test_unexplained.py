@@ -1,0 +1,25 @@
+"""Which lines report a failure that gdr knows no cause of."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.unexplained import reports_failure
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Group     Comms     Nodes     Status  Errors", "Errors: 0", "# Errors of the test", "MAX_ERRORS=3"],
+)
+def test_titles_comments_and_settings_report_none(text: str):
+    assert not reports_failure(TextLine(1, text, "machine"))
+
+
+def test_a_sentence_of_a_program_does():
+    assert reports_failure(TextLine(1, "Errors were found in the table", "machine"))
+
+
+def test_a_long_word_of_capitals_keeps_no_reader_busy():
+    """Capitals may each begin a word of a title: without possessive repetitions this takes for ever."""
+    assert not reports_failure(TextLine(1, "A" * 4000 + "!", "machine"))
