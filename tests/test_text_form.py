@@ -19,7 +19,6 @@ SEED = os.environ.get("GDRKIT_SEED") or "1"
 
 OPEN = {
     ("gpu-off-the-bus", "nvidia-smi -q"),  # the log's Xid 79 is named, where doctor says no answer
-    ("hypervisor", "ibv_devinfo"),  # the module that is not there is named, where doctor says no GPU
     ("nv-peer-mem-conflict", "lsmod"),  # the line of the log is named, a note where lsmod is known
 }
 """Texts that say something else than the node, by node and by the command that is left out."""

@@ -124,3 +124,23 @@ def test_an_output_that_shows_a_cause_beside_one_that_does_not_excludes_nothing(
 
 def test_each_row_names_codes_of_rules():
     assert all(rule_of(code).code == code for row in OUTPUTS for code in row.codes)
+
+
+WRAPPED = {
+    "a code block": lambda text: f"I see this:\n\n```\n{text}```\n\nAny idea?\n",
+    "Markdown's indentation": lambda text: "\n" + "".join(f"    {line}\n" for line in text.splitlines()),
+    "a quotation": lambda text: "".join(f"> {line}\n" for line in text.splitlines()),
+    "root's prompt": lambda text: "".join(
+        f"root@gpu01:~# {line[2:]}\n" if line.startswith("$") else f"{line}\n" for line in text.splitlines()
+    ),
+    "stamps of journald": lambda text: "".join(
+        f"{line}\n" if line.startswith("$") else f"Jun 12 08:11:02 n1 check[44]: {line}\n"
+        for line in text.splitlines()
+    ),
+}
+
+
+@pytest.mark.parametrize("around", WRAPPED)
+@pytest.mark.parametrize(("text", "code"), [one for one in (*PROVING, *STATES) if "lspci" not in one[0]])
+def test_an_output_shows_the_same_wherever_it_stands(text: str, code: str, around: str):
+    assert code in codes_of(WRAPPED[around](text))

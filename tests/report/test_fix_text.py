@@ -35,3 +35,18 @@ def test_words_are_wrapped_and_a_command_or_a_line_of_a_file_never_is(width):
     others = [line for line in lines if not re.match(r" +(do +)?[$|]( |$)", line)]
     assert 40 < max(map(len, others)) <= width
     assert max(map(len, lines)) > 60
+
+
+def test_what_keeps_a_node_ready_over_the_next_boot_is_recommended():
+    upgraded = fix_report(node_of(open_host(str(laid_down("ofed-upgraded")))), FixOptions())
+
+    assert upgraded.verdict.state == "ready" and not upgraded.plans
+    assert {"rebuild-driver", "persist-peermem"} <= {step.remedy for step in upgraded.further}
+    shown = fix_text(upgraded)
+    assert "nothing to fix for a direct path now" in shown and "\nrecommended (carry out with" in shown
+
+
+def test_talos_is_told_how_to_remove_the_module_that_cannot_load():
+    fix = fix_report(node_of(open_host(str(laid_down("talos")))), FixOptions())
+
+    assert "use-dmabuf" in [step.remedy for step in fix.further]

@@ -34,6 +34,7 @@ TABLES = {
     "formats/rdma_topo_check.py": "causes of messages: the verdicts of rdma_topo check",
     "verdict/makers.py": "which causes only NVIDIA's software has",
     "cli/explained.py": "which causes are faults of a manifest",
+    "explain/asked_outputs.py": "what shows a cause in outputs that no rule of a node reads",
     "explain/answer.py": "which codes are too general to be a headline",
     "explain/ranking.py": "which cause brings another one about",
     "explain/products.py": "the names of products that no direct path serves",

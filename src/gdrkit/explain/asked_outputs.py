@@ -19,6 +19,7 @@ from msgspec import Struct
 from gdrkit.explain.absent_modules import is_empty
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.explanation import STATE
+from gdrkit.explain.lines import STAMP
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 
@@ -211,7 +212,7 @@ OUTPUTS = (
     ),
     AskedOutput(
         codes=("kernel-lacks-odp",),
-        shows=r"^# CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set$",
+        shows=r"^(?:# ?)?CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set$",
         excludes=r"^CONFIG_INFINIBAND_ON_DEMAND_PAGING=y$",
         states=True,
     ),
@@ -264,7 +265,7 @@ def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     positions = {line.number: position for position, line in enumerate(lines)}
     for row, found in _shown(lines):
         if _search(row.shows, _text(found)):
-            first = next((line for line in found.lines if _search(row.shows, line.text)), None)
+            first = next((line for line in found.lines if _search(row.shows, _bare(line.text))), None)
             position = positions[found.number if first is None else first.number]
             yield Reading(lines[position], position, row.codes, STATE if row.states else "")
 
@@ -287,7 +288,7 @@ def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:
                 if _search(row.command, block.command):
                     yield row, block
     for line in lines:
-        if line.kind in EVIDENCE and not line.cut and _any_line().search(line.text, 0, LINE_CHARACTERS):
+        if line.kind in EVIDENCE and not line.cut and _any_line().search(_bare(line.text[:LINE_CHARACTERS])):
             for row in OUTPUTS:
                 if not row.command:
                     yield row, Block(line.number, (), False, (line,), True)
@@ -307,7 +308,12 @@ def _any_line() -> re.Pattern[str]:
 
 
 def _text(block: Block) -> str:
-    return "\n".join(line.text for line in block.lines)
+    return "\n".join(_bare(line.text) for line in block.lines)
+
+
+def _bare(text: str) -> str:
+    """A line without its indentation, and the stamp that journald or syslog put before it."""
+    return _compiled(rf"(?:{STAMP})*").sub("", text.strip(), count=1)
 
 
 def _search(pattern: str, text: str) -> bool:

@@ -100,6 +100,10 @@ NODE = "node"
 """The subject of a problem that is not about one module, GPU or NIC."""
 
 
+PASSED = "gpu-passed-through"
+"""Why a host has no driver of NVIDIA, and needs none."""
+
+
 class _JudgedMachine(Struct, frozen=True):
     """A machine with what the rules prove and exclude."""
 
@@ -154,10 +158,14 @@ def _machine(judged: _JudgedMachine, about: Topics, job: LoggedJob | None, *, fi
     own = tuple(found for found in established if not is_foreign(found.code, about))
     matters = _matters(established, all_events, host.own_lines)
     beside = _gpus_beside_others(node, own)
+    follows = {
+        one.code for one in own for deep in own if deep.code == PASSED and brings_about(PASSED, one.code)
+    }
     notes = tuple(
         found
         for found in own
-        if found not in by_log and (found.subject in beside or _is_note(found, about, matters))
+        if found not in by_log
+        and (found.subject in beside or found.code in follows or _is_note(found, about, matters))
     )
     return TextMachine(
         name=host.machine,

@@ -48,6 +48,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"DEV\s+PORT\s+INDEX\s+GID\b", rf"---|{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
     (rf"{_NAME}\t\d{{1,3}}\t\d{{1,4}}\t[0-9a-f:]{{39}}\s", rf"{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
     (r"Settings for \S+:$", _INDENTED),
+    (r"Ring parameters for \S+:$", r"[A-Z][\w -]+:"),
     (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
     (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|tc: "),
     (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
@@ -112,9 +113,14 @@ def _rest(form: int) -> re.Pattern[str]:
     return re.compile(_FORMS[form][1])
 
 
+CODE = "    "
+"""The indentation by which Markdown marks code, and mails a quotation."""
+
+
 def form_of(text: str, before: int | None) -> int | None:
     """The output that a line starts or, after a line of the output `before`, continues; None for neither."""
-    if before is not None and _rest(before).match(text):
+    starts = (0, len(CODE)) if text.startswith(CODE) else (0,)
+    if before is not None and any(_rest(before).match(text, at) for at in starts):
         return before
-    found = _starts().match(text)
+    found = next((match for at in starts if (match := _starts().match(text, at))), None)
     return int(found.lastgroup[1:]) if found is not None and found.lastgroup else None

@@ -34,7 +34,7 @@ LEGEND = (
 def next_step(report: Report, target: str) -> str:
     """What to do now; each command of it can be copied. `target` is the node as the user named it."""
     words = now(report, first_cause(report), target)
-    found = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
+    found = dict.fromkeys(re.findall(r"(?:(?<=Run `)|(?<=`)(?=sudo |gdr ))([^`<>]+)`", words))
     commands = [one for one in found if not re.search(PLACEHOLDER, one)]
     if BELOW in words:
         commands = [*(finding.expected for finding in deciding(report)), *commands]

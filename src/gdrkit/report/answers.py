@@ -36,6 +36,7 @@ BY_POD = ("talos", "bottlerocket", "cos", "rhcos")
 """Platforms whose nodes run nothing but pods."""
 
 INDENT = 9
+NEXT_BELOW = "Run the commands below"
 
 BELOW = "command below"
 """In words whose command follows on a line of its own, since it is longer than one."""
@@ -294,7 +295,7 @@ def _find_out(report: Report) -> str:
         return "Run `gdr doctor -v` to see what is missing."
     reasons = {missing_of(finding)[1] for finding in found}
     if len(found) > 1 and any(finding.expected.startswith("talosctl ") for finding in found):
-        return "Run the commands below from where talosctl works: this machine has no shell."
+        return f"{NEXT_BELOW} from where talosctl works: this machine has no shell."
     if len(found) == 1 and IN_POD in found[0].expected:
         return f"The {BELOW} tells whether a pod can use dma-buf: 1 or more is yes, 0 is no."
     without_shell = all(finding.expected.startswith(NEED_NO_SHELL) for finding in found)

@@ -27,5 +27,5 @@ def repair_before_boot(after: NextBootSection, consumer: str = "", target: str =
     if after.remedies:
         parts = ("gdr fix --steps", ",".join(after.remedies), consumer, target)
         command = " ".join(part for part in parts if part)
-        return f"Before the reboot: `{command}` prints the commands for {' and '.join(after.remedies)}."
+        return f"Before the reboot: `{command}` says how: {' and '.join(after.remedies)}."
     return f"Do not reboot before this is repaired: `gdr codes {after.cause}` explains how."

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gdrkit.catalogue import consumer_of
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.programs.names import NAMES
+from gdrkit.repair.next_boot import next_boot
 from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,
@@ -139,15 +140,14 @@ def _plan(
 def _further(
     node: Node, verdict: Verdict, report: Report, options: FixOptions, planned: set[str]
 ) -> tuple[StepSection, ...]:
-    """Steps for failures and warnings that no plan repairs, and that are known to do no harm by themselves;
-    () if the node is impossible or blocked."""
-    names = {
-        name
-        for finding in report.findings
-        if finding.status in _REPAIRED
-        for name in finding.remedies
-        if name not in planned
-    }
+    """Steps for failures and warnings that no plan repairs, and those that keep the node ready over the next
+    boot, if they are known to do no harm by themselves; () if the node is impossible or blocked."""
+    boot = next_boot(node, verdict, options.consumer)
+    names = set(boot.steps if boot is not None else ())
+    for finding in report.findings:
+        if finding.status in _REPAIRED:
+            names.update(map(RemedyName, finding.remedies))
+    names -= planned
     if report.verdict.state in ("impossible", "blocked"):
         return ()
     remedies = _offered(node, map(remedy_of, (name for name in RemedyName if name in names)))

@@ -52,7 +52,8 @@ def _rows(report: FixReport, width: int) -> Iterator[Row]:
             yield 0, "", ""
             yield from _step(step, f"{index}. ", width)
     if report.further:
-        yield from ((0, "", ""), (0, "bold", "also recommended (carry out with --steps NAME):"))
+        also = "also recommended" if report.plans else "recommended"
+        yield from ((0, "", ""), (0, "bold", f"{also} (carry out with --steps NAME):"))
     for step in report.further:
         yield 0, "", ""
         yield from _step(step, "", width)
@@ -63,9 +64,10 @@ def _without_plan(report: FixReport) -> str:
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
     if report.by_hand:
         return "no automatic fix; do this by hand:"
+    working = "nothing to fix for a direct path now" if report.further else "nothing to fix"
     return {
-        "ready": "nothing to fix",
-        "active": "nothing to fix",
+        "ready": working,
+        "active": working,
         "impossible": f"cannot be fixed: {_cause(report)}",
         "unknown": "not enough evidence for a plan; gdr doctor names what is missing",
     }.get(report.verdict.state, "gdrkit has no plan for this; gdr doctor shows what blocks it")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
-from gdrkit.report.answers import answers, by_evidence, deciding, in_words
+from gdrkit.report.answers import NEXT_BELOW, answers, by_evidence, deciding, first_cause, in_words, now
 from gdrkit.report.boot_words import lost_at_boot
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.glossary import GLOSSARY
@@ -27,6 +27,10 @@ _TERM = re.compile(rf"(?<![\w/.-])({_NAMES})(?![\w/=-]|\.\w| \(|: )")
 """A term on its own: not in a code such as peermem-stub, in a path, or before its explanation."""
 
 
+TO_FIND_OUT = "; to find out, run: "
+"""Before the command of a question; the glossary leaves what follows alone."""
+
+
 def explained(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows with a short parenthesis after the first use of each term, but not in a `command`."""
     seen: set[str] = set()
@@ -35,9 +39,11 @@ def explained(rows: Iterable[Row]) -> Iterator[Row]:
         if style == COMMAND:
             yield row
             continue
-        words = "`".join(
-            part if number % 2 else _explained(part, seen) for number, part in enumerate(words.split("`"))
+        prose, asked, command = words.partition(TO_FIND_OUT)
+        prose = "`".join(
+            part if number % 2 else _explained(part, seen) for number, part in enumerate(prose.split("`"))
         )
+        words = f"{prose}{asked}{command}"
         yield (indent, style, words, row[3]) if len(row) == 4 else (indent, style, words)
 
 
@@ -207,7 +213,7 @@ def _unknowns(findings: Iterable[Finding]) -> Iterator[str]:
     for (source, why, command), named in by_evidence(findings).items():
         more = f" and {len(named) - 3} more" if len(named) > 4 else ""
         shown = ", ".join(named[: 3 if more else 4])
-        yield f"? {shown}{more}: {source} ({in_words(why)}); to find out, run: {command}"
+        yield f"? {shown}{more}: {source} ({in_words(why)}){TO_FIND_OUT}{command}"
 
 
 def _finding(finding: Finding) -> str:
@@ -247,7 +253,8 @@ def _commands(report: Report) -> Iterator[Row]:
     """The commands that would collect the evidence that the unknown paths need."""
     if commands := [finding.expected for finding in deciding(report)]:
         yield 0, "", ""
-        yield 0, "bold", "To find out, run" if len(commands) == 1 else "Or find out one by one"
+        only = len(commands) == 1 or NEXT_BELOW in now(report, first_cause(report))
+        yield 0, "bold", "To find out, run" if only else "Or find out one by one"
         for command in commands:
             yield 2, COMMAND, command
 

@@ -61,3 +61,12 @@ def test_peermem_is_chosen_where_dma_buf_is_impossible_even_if_it_is_not_loaded_
     unloaded = whole.after("unloaded", [is_loaded.becomes(False, "nvidia_peermem")])
     assert state_of(unloaded, "peermem") is State.BLOCKED
     assert choose(ConfigRequest(node=unloaded)).path == "peermem"
+
+
+def test_a_gpu_that_can_never_have_a_path_does_not_count_beside_one_that_can():
+    """A professional GPU and a GeForce in one machine; a GeForce alone makes it impossible."""
+    both = node("display-card")
+    alone = node("geforce-desktop")
+
+    assert state_of(both, "dmabuf") is not State.IMPOSSIBLE
+    assert state_of(alone, "dmabuf") is State.IMPOSSIBLE

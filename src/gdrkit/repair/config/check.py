@@ -19,6 +19,7 @@ from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
 from gdrkit.repair.config.node_check import Setting, module_faults
+from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import has_meaning, semantic_faults, setting_faults
@@ -51,6 +52,7 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
     for part in found.parts:
         out += islice(_object_faults(part, version), max(MOST_FAULTS - len(out), 0))
+    out += operator_faults((part.manifest for part in found.parts), node)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     out += _of_settings(settings, out)

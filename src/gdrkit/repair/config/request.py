@@ -83,14 +83,16 @@ def ask(request: ConfigRequest, question: Callable[[Node], T]) -> T | None:
 
 
 def path_states(node: Node, path: str) -> tuple[PathState, ...]:
-    """The states of a path for the first consumer, for each GPU and its nearest device."""
+    """The states of a path for the first consumer, for each GPU and its nearest device, without the GPUs
+    that can never have it beside others that can."""
     found = verdict(node)
-    return tuple(
+    every = tuple(
         path_state
         for pair in nearest_pairs(node, found.matrix)
         for path_state in found.matrix[pair]
         if path_state.path == path and path_state.consumer == NAMES[0]
     )
+    return tuple(one for one in every if one.state is not State.IMPOSSIBLE) or every
 
 
 def state_of(node: Node, path: str) -> State:
