@@ -113,3 +113,13 @@ def test_a_gpu_that_is_expected_and_not_there_has_a_pair_of_its_own(stub: Node):
     assert pairs_to_judge(stub)[-1] in pairs(stub)
     absent = stub.after("expected", [absent_gpus.becomes((PciGpu("an H100"),))])
     assert pairs_to_judge(absent) == (*pairs(stub), Pair("an H100", ""))
+
+
+@pytest.mark.parametrize("name", ["nic-x4", "zgx-3285"])
+def test_what_was_read_of_the_device_itself_is_shown_before_what_was_read_around_it(name):
+    found = judge_node(Node(open_host(str(laid_down(name))))).findings
+    narrow = [finding for finding in found if finding.code == "link-narrower-than-port"]
+    assert narrow
+    for finding in narrow:
+        quoted = [evidence.source.split("/") for evidence in finding.evidence if evidence.text]
+        assert [finding.subject in parts for parts in quoted[:3]] == [True, True, False]
