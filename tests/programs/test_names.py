@@ -91,6 +91,7 @@ ABOUT_ONE = {
     "programs": "rules about several programs",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/view.py": "the model of NCCL",
+    "jobs/setting_advice.py": "the variables of NCCL in the logs of a job",
     "repair/platforms/mooncake_switch.py": "what two remedies of Mooncake share",
     "repair/remedies/clean_nccl_settings.py": "the lines of NCCL's own file of settings",
     "repair/remedies/mooncake_use_dmabuf.py": REMEDY,

@@ -15,18 +15,21 @@ from gdrkit.node import Node, fact, if_missing, observation
 
 _LOADS = "NVRM: loading NVIDIA UNIX"
 """Printed whenever nvidia.ko starts: kernel-open/nvidia/nv.c, nv_module_init()."""
+_UNLOADED = "nvidia-nvlink: Unregistered Nvlink Core"
+"""Printed whenever nvidia.ko goes: kernel-open/nvidia/nvlink_linux.c, nvlink_drivers_exit()."""
 
 
 @fact
 def since_driver_load(node: Node) -> tuple[KernelLogLine, ...]:
-    """The lines of the kernel log since nvidia.ko was loaded last; all of them if no line shows that. Raises
-    EvidenceMissing where the log is not available."""
+    """The lines of the kernel log since nvidia.ko was loaded or unloaded last; all of them if no line shows
+    that. Raises EvidenceMissing where the log is not available."""
     return after_driver_load(kernel_log.lines(node).lines)
 
 
 def after_driver_load(lines: tuple[KernelLogLine, ...]) -> tuple[KernelLogLine, ...]:
-    """The lines after the last one that nvidia.ko prints when it starts; all of them without one."""
-    starts = [index for index, line in enumerate(lines) if line.text.startswith(_LOADS)]
+    """The lines after the last one that nvidia.ko prints when it starts or goes; all of them without one."""
+    marks = (_LOADS, _UNLOADED)
+    starts = [index for index, line in enumerate(lines) if line.text.startswith(marks)]
     return lines[starts[-1] + 1 :] if starts else lines
 
 

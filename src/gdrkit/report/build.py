@@ -15,7 +15,7 @@ from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms.means import can_do, means, platform_of
+from gdrkit.repair.platforms.means import can_do, has_packages, means, platform_of
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.plan import Chain
 from gdrkit.report.document import (
@@ -40,6 +40,7 @@ from gdrkit.report.here import advice_here, request
 from gdrkit.report.summary import summary
 from gdrkit.rules.capabilities import DIRECT, Fallback, Path
 from gdrkit.rules.expectation import COMPARISONS
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.findings import Finding
@@ -90,11 +91,16 @@ def build(
     return replace(report, ask=request(node, report))
 
 
+_NOT_EVERYWHERE = (RemedyName.SIGN_MODULE,)
+"""Remedies that also a host with packages may not be able to carry out: no other is loaded for its notes."""
+
+
 def _in_words_of(node: Node, finding: Finding) -> Finding:
     """A finding with the remedies and the advice that the node's platform can follow."""
     if finding.status == "unknown":
         return finding
-    able = tuple(name for name in finding.remedies if can_do(node, remedy_of(name)))
+    asked = _NOT_EVERYWHERE if has_packages(node) else RemedyName
+    able = tuple(name for name in finding.remedies if name not in asked or can_do(node, remedy_of(name)))
     return replace(finding, remedies=able, advice=advice_here(node, finding.code, finding.advice))
 
 
