@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.diagnosis import report_on
 from gdrkit.facts.rdma import ports
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
@@ -95,6 +96,14 @@ class TestNoGpu:
         assert no_gpu.permanent and found.permanent is None
         assert found.seen == "neither GPU nor RDMA device, and nothing expects one: nothing to judge"
         assert verdict.state is State.IMPOSSIBLE
+
+    def test_in_a_container_there_is_nobody_to_ask_for_what_nothing_expects(self):
+        inside = machine(EMPTY, files={"proc/1/environ": "container=podman\0", "run/.containerenv": ""})
+        whole = report_on(inside)
+
+        assert whole.node.scope == "container"
+        assert "docker run --gpus all" in failed(inside, no_gpu).advice
+        assert not whole.ask
 
     @pytest.mark.parametrize("files", SIGNS.values(), ids=SIGNS)
     def test_where_something_expects_a_gpu_it_is_missing(self, files):

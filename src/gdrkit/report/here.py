@@ -72,8 +72,8 @@ def request(node: Node, report: Report) -> str:
     name = f" {in_prose(report.node.hostname)}" if report.node.hostname else ""
     if report.verdict.state is State.UNKNOWN:
         return _for_evidence(report, f"{where}{name}")
-    if cause is None or not _is_of_host(cause.code):
-        return ""
+    if cause is None or not cause.expected or not _is_of_host(cause.code):
+        return ""  # where nothing was expected, nothing is missing
     seen = f"{in_prose(cause.seen)} [{cause.code}]"
     if without_nic:
         return (

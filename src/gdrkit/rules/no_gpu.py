@@ -8,7 +8,7 @@ from gdrkit.facts.expected_gpu import sign_of_gpu
 from gdrkit.facts.gpu import is_tegra
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import rdma_devices
-from gdrkit.facts.virtual import is_wsl
+from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
@@ -17,6 +17,10 @@ NONE_EXPECTED = "gdr doctor --expect FILE with gpus = 0"
 _UNLESS = (
     "Nothing, unless the machine should have a GPU: then run `lspci -d 10de:` on the host, and search the "
     "kernel log for `Xid`."
+)
+_UNLESS_GIVEN = (
+    "Nothing, unless this container should have a GPU: then start it with one, as `docker run --gpus all` "
+    "does. `gdr example` lists nodes to try gdr on."
 )
 _BOTH_WAYS = (
     "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
@@ -81,7 +85,7 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         seen=f"{nothing}, and nothing expects one: nothing to judge",
         expected="",
         subject="node",
-        advice=_UNLESS,
+        advice=_UNLESS_GIVEN if if_missing("host", scope, node) == "container" else _UNLESS,
     )
 
 
