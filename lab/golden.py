@@ -224,6 +224,16 @@ def read(flavour: str, profile: str) -> Golden:
     return _decode(folder_of(flavour) / f"{profile}.json.xz")
 
 
+def answers_on(recorded: Golden, release: str) -> dict[str, Answer]:
+    """The recorded answers by case, as another release of the same kernel gives them: some name the release
+    that runs. A distribution's archive keeps its newest one alone."""
+    old, new = recorded.kernel.release.encode(), release.encode()
+    return {
+        case.name: msgspec.json.decode(msgspec.json.encode(case.answer).replace(old, new), type=Answer)
+        for case in recorded.cases
+    }
+
+
 def _decode(path: Path) -> Golden:
     return msgspec.json.decode(lzma.decompress(path.read_bytes()), type=Golden)
 

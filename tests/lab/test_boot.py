@@ -34,11 +34,11 @@ RANDOM_SEED, RANDOM_CASES = 2026, 12
 
 @pytest.mark.parametrize("name", ["plain", "sb-db"])
 def test_the_kernel_still_answers_as_in_the_golden_file(name: str) -> None:
-    chosen = profile(name)
-    old = {case.name: case.answer for case in golden.read(KERNEL, name).cases}
+    chosen, runs = profile(name), kernel(KERNEL)
+    old = golden.answers_on(golden.read(KERNEL, name), runs.release)
     cases = of_groups(chosen.groups, flavour(KERNEL))
     assert [case.name for case in cases] == list(old)
-    now, _ = golden.of_session(boot(kernel(KERNEL), chosen, cases, seed=SEED, collect=()))
+    now, _ = golden.of_session(boot(runs, chosen, cases, seed=SEED, collect=()))
     changed = {case.name: same_answer(old[case.name], case.answer) for case in now.cases}
     assert {case: difference for case, difference in changed.items() if difference} == {}
 

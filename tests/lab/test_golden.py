@@ -172,3 +172,14 @@ def test_a_case_that_is_not_recorded_again_must_have_the_same_answer() -> None:
     now = msgspec.structs.replace(old, cases=(other, *old.cases[1:]))
     with pytest.raises(LabError, match="should not be recorded"):
         merged(old, now, {old.cases[-1].name})
+
+
+def test_answers_of_another_release_name_that_release():
+    recorded = golden.read("6.1-amd64", "plain")
+    renamed = golden.answers_on(recorded, "6.1.0-99-amd64")
+    naming = [case for case in recorded.cases if recorded.kernel.release in case.answer.stderr]
+
+    assert naming and list(renamed) == [case.name for case in recorded.cases]
+    for case in naming:
+        expected = case.answer.stderr.replace(recorded.kernel.release, "6.1.0-99-amd64")
+        assert renamed[case.name].stderr == expected
