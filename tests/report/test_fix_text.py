@@ -44,9 +44,3 @@ def test_what_keeps_a_node_ready_over_the_next_boot_is_recommended():
     assert {"rebuild-driver", "persist-peermem"} <= {step.remedy for step in upgraded.further}
     shown = fix_text(upgraded)
     assert "nothing to fix for a direct path now" in shown and "\nrecommended (carry out with" in shown
-
-
-def test_talos_is_told_how_to_remove_the_module_that_cannot_load():
-    fix = fix_report(node_of(open_host(str(laid_down("talos")))), FixOptions())
-
-    assert "use-dmabuf" in [step.remedy for step in fix.further]

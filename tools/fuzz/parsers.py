@@ -32,7 +32,7 @@ TEXTS = (
     "facts.modinfo_text:parse", "facts.module_arguments:split_arguments", "programs.nccl.log_lines:frame",
     "programs.nccl.log_lines:record", "programs.nccl.log_lines:given", "programs.nccl.log:parse",
     "facts.nvidia_smi:parse", "facts.nvidia_smi:pci_address", "facts.nvidia_smi:parse_topology",
-    "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:region_bytes",
+    "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:regions",
     "facts.pci_text:parse", "facts.pci_tree:parse", "programs.verbs.perftest_log:parse", "facts.probe:parse",
     "facts.processors:parse_list", "facts.rdma:parse_state", "facts.rdma:parse_rate",
     "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_buffers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_files import CONTAINER, peermem_path
 from gdrkit.facts.kubernetes import gpu_operator
 from gdrkit.facts.modprobe_config import configuration
@@ -76,14 +76,9 @@ def _in_a_container(node: Node) -> bool:
 def _container_has_it(node: Node) -> bool:
     """Whether the GPU Operator's driver container has the file. Raises EvidenceMissing where its files were
     not collected, although the operator manages the driver."""
-    try:
-        return peermem_path(node).startswith(f"{CONTAINER}/")
-    except EvidenceAbsent:
-        return False
-    except EvidenceMissing:
-        if if_missing(None, gpu_operator, node) is not None:
-            raise
-        return False
+    managed = if_missing(None, gpu_operator, node) is not None
+    path = if_absent("", peermem_path, node) if managed else if_missing("", peermem_path, node)
+    return path.startswith(f"{CONTAINER}/")
 
 
 def _built_in(node: Node, module: str) -> bool:

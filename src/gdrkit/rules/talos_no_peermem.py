@@ -10,7 +10,6 @@ from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, items_at, text_at
 from gdrkit.node import Node
-from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     ADDRESS,
     CauseTrait,
@@ -29,7 +28,6 @@ from gdrkit.rules.rule import (
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    remedies=(RemedyName.USE_DMABUF,),
     traits=(CauseTrait.OF_LOADING,),
     cost="The machine reports a failed module at each boot; the peermem path is not available.",
     references=("https://github.com/siderolabs/talos/issues/12021",),

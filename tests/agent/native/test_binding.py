@@ -26,6 +26,7 @@ OTHERS = {
     "transport/buffers.py": "DLPack's tensors and Python's own buffers",
     "transport/operation.py": "this process's own sched_yield",
     "transport/ring.py": "this process's own syscall",
+    "transport/steps.py": "this process's own poll",
 }
 """Modules that load other libraries, or define other structures, with ctypes."""
 LAID_OUT = {"Structure", "CFUNCTYPE", "PYFUNCTYPE", "argtypes", "restype"}

@@ -80,7 +80,7 @@ def machine(root: Path) -> Path:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    for folder in ("proc/1", "sys/module", "var/lib/gdrkit", "etc/default"):
+    for folder in ("proc/1", "sys/module", "sys/firmware/efi", "var/lib/gdrkit", "etc/default"):
         (root / folder).mkdir(parents=True)
     (root / "etc/keys/own.key").chmod(0o600)
     (root / "etc/modprobe.d/local.conf").chmod(0o640)

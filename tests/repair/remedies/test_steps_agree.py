@@ -148,7 +148,7 @@ def test_no_further_step_of_gdr_fix_worsens_a_program_that_is_shown(name):
     ("name", "offered"),
     [
         ("nv-peer-mem-conflict", set()),  # without it, nothing provides peer memory
-        ("ofed-upgraded", {"open-kernel-modules"}),
+        ("ofed-upgraded", {"open-kernel-modules", "rebuild-driver", "persist-peermem"}),  # before the boot
         ("acs-redirect", {"clear-acs-redirect"}),
     ],
 )

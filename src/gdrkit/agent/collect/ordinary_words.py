@@ -162,9 +162,9 @@ _WORDS = """
     turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname
     unavailable uncontained uncorrect uncorrectable undefined under understood uneven unexpected units
     unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized unrecovered
-    unregister unset unsigned unspecified unsupported unterst until unversioned update updates upstreamfwd
-    usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users userspace ushort using
-    usually utils uuids uverbs validate validating validation validator validity valido value values
+    unregister unregistered unset unsigned unspecified unsupported unterst until unversioned update updates
+    upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users userspace ushort
+    using usually utils uuids uverbs validate validating validation validator validity valido value values
     variable variables variant vendor verbindung verbose verbs verif verification verified verify vermagic
     version versions verzeichnis video violation virtio virtual virtualbox virtualization virtualtopology
     visible vmlinu vmlinux vmlinuz vmware volatile volta volume vulnerabilities vulnerable waited waiting
