@@ -55,7 +55,7 @@ def test_the_first_screen_says_it_and_what_to_do_before_the_reboot():
         "READY now, BLOCKED after the next boot: nothing loads nvidia-peermem at boot. "
         "[peermem-not-persistent]"
     )
-    assert shown["Now"].startswith("Before the reboot: `gdr fix --steps persist-peermem dgx.tar.gz` says how")
+    assert shown["Now"] == "Before the reboot: `gdr fix --steps persist-peermem dgx.tar.gz` says how."
 
 
 def test_a_warning_of_today_comes_after_it():

@@ -21,6 +21,8 @@ EACH = 16
 """Ranks that have a row each; of more, hosts have one."""
 ROWS = 256
 """The most rows of the table."""
+FIT = 3
+"""Columns of devices beside the names of ranks in 390 pixels."""
 
 CARRIED: dict[Carrier, tuple[Glyph, str]] = {
     Carrier.DIRECT: ("ok", "direct"), Carrier.BOUNCED: ("staged", "host memory"),
@@ -105,7 +107,8 @@ def _next(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
         return ""
     words = contrast(document, groups)
     steps = "".join(f"<li>{rich(step)}</li>" for step in next_steps(document, groups))
-    return (f"<p>{safe(words)}.</p>" if words else "") + (f"<h2>Next</h2><ul>{steps}</ul>" if steps else "")
+    listed = f'<h2>Next</h2><ul class="steps">{steps}</ul>' if steps else ""
+    return (f"<p>{safe(words)}.</p>" if words else "") + listed
 
 
 def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
@@ -172,10 +175,16 @@ def _matrix(document: NcclDocument) -> str:
         title,
         f"Only channel lines count as proof. A leg that is not direct leads to its reason; "
         f"one without a direction is for both.{left}",
-        f'<p class="hint">Scroll the table sideways: it has {plural(len(devices), "device")}.</p>'
-        f'<div class="wide-table" role="region" tabindex="0" aria-label="{title}">'
+        f'{_hint(len(devices))}<div class="wide-table" role="region" tabindex="0" aria-label="{title}">'
         f'<table class="legs"><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table></div>',
     )
+
+
+def _hint(devices: int) -> str:
+    """That a table is wider than a telephone; a few devices fit on one."""
+    if devices <= FIT:
+        return ""
+    return f'<p class="hint">Scroll the table sideways: it has {plural(devices, "device")}.</p>'
 
 
 def _cells(ranks: Iterable[Rank], numbers: dict[WhyKey, int]) -> dict[str, Cell]:
