@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.formats.plural import plural
+
 SEVERITIES = ("error", "unreadable", "warning", "note")
 """Worst first. Unreadable: a part that could not be checked. Note: right where another path is meant, or on
 nodes that are set up for it."""
@@ -71,7 +73,7 @@ class CheckedFile(Struct, frozen=True):
         if self.is_not_judged:
             return f"{self.file}: {kinds}"
         counts = [(sum(f.severity == severity for f in self.faults), severity) for severity in SEVERITIES]
-        totals = ", ".join(f"{count} {severity}" for count, severity in counts if count) or "no faults"
+        totals = ", ".join(_counted(*one) for one in counts if one[0]) or "no faults"
         return f"{self.file}: {kinds}: {totals}"
 
     def document(self) -> dict[str, object]:
@@ -83,3 +85,7 @@ class CheckedFile(Struct, frozen=True):
             "documents": self.documents,
             "faults": self.faults,
         }
+
+
+def _counted(count: int, severity: str) -> str:
+    return f"{count} unreadable" if severity == "unreadable" else plural(count, severity)
