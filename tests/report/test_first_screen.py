@@ -203,6 +203,22 @@ def test_a_system_without_a_shell_is_asked_by_a_pod_unless_the_command_needs_no_
     assert now("ls /lib/modules", ordinary) == "Run `ls /lib/modules` to find out."
 
 
+def test_on_talos_the_commands_below_are_the_only_way():
+    """Elsewhere one collection answers them all."""
+    whole = report("dgx-os-5-nv-peer-mem")
+    first, *others = deciding(whole)
+    asked = tuple(
+        replace(one, expected="talosctl read /proc/modules") if one == first else one
+        for one in whole.findings
+    )
+    talos = replace(whole, findings=asked)
+
+    assert others
+    assert "\nOr find out one by one\n" in text(whole)
+    assert "\nTo find out, run\n" in text(talos)
+    assert answer(talos, "Now").startswith("Run the commands below from where talosctl works")
+
+
 def test_on_this_machine_root_finds_out_what_was_denied():
     whole = report("dgx-os-5-nv-peer-mem")
     assert "`sudo gdr doctor`" in answer(replace(whole, node=replace(whole.node, source="live")), "Now")

@@ -36,7 +36,6 @@ BY_POD = ("talos", "bottlerocket", "cos", "rhcos")
 """Platforms whose nodes run nothing but pods."""
 
 INDENT = 9
-NEXT_BELOW = "Run the commands below"
 
 BELOW = "command below"
 """In words whose command follows on a line of its own, since it is longer than one."""
@@ -226,6 +225,11 @@ def deciding(report: Report) -> list[Finding]:
     return list({f.expected: f for f in reversed(found)}.values())[::-1]
 
 
+def one_by_one(found: list[Finding]) -> bool:
+    """Whether several commands are the only way to find out: on Talos, nothing collects all at once."""
+    return len(found) > 1 and any(finding.expected.startswith("talosctl ") for finding in found)
+
+
 def now(report: Report, cause: Finding | None, target: str = "") -> str:
     """The next command, or why there is nothing to do."""
     if (found := _found(report)) is not None:
@@ -294,8 +298,8 @@ def _find_out(report: Report) -> str:
     if not found:
         return "Run `gdr doctor -v` to see what is missing."
     reasons = {missing_of(finding)[1] for finding in found}
-    if len(found) > 1 and any(finding.expected.startswith("talosctl ") for finding in found):
-        return f"{NEXT_BELOW} from where talosctl works: this machine has no shell."
+    if one_by_one(found):
+        return "Run the commands below from where talosctl works: this machine has no shell."
     if len(found) == 1 and IN_POD in found[0].expected:
         return f"The {BELOW} tells whether a pod can use dma-buf: 1 or more is yes, 0 is no."
     without_shell = all(finding.expected.startswith(NEED_NO_SHELL) for finding in found)

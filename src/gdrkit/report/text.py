@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
-from gdrkit.report.answers import NEXT_BELOW, answers, by_evidence, deciding, first_cause, in_words, now
+from gdrkit.report.answers import answers, by_evidence, deciding, in_words, one_by_one
 from gdrkit.report.boot_words import lost_at_boot
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.glossary import GLOSSARY
@@ -251,12 +251,12 @@ def _fixes(report: Report) -> Iterator[Row]:
 
 def _commands(report: Report) -> Iterator[Row]:
     """The commands that would collect the evidence that the unknown paths need."""
-    if commands := [finding.expected for finding in deciding(report)]:
+    if found := deciding(report):
         yield 0, "", ""
-        only = len(commands) == 1 or NEXT_BELOW in now(report, first_cause(report))
+        only = len(found) == 1 or one_by_one(found)
         yield 0, "bold", "To find out, run" if only else "Or find out one by one"
-        for command in commands:
-            yield 2, COMMAND, command
+        for finding in found:
+            yield 2, COMMAND, finding.expected
 
 
 def _plan(plan: PlanSection) -> Iterator[Row]:
