@@ -7,7 +7,7 @@ below /var/log/pods. They are optional: a node without them is not a finding.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -223,7 +223,12 @@ def runs_pods(node: Node) -> bool:
 @fact
 def deploys_ofed(node: Node) -> bool | None:
     """Whether a NicClusterPolicy deploys an OFED driver container; None if no such policy was supplied."""
-    policies = [m for m in manifests(node) if m.kind in ("NicClusterPolicy", "NicNodePolicy")]
+    return has_ofed_driver(manifests(node))
+
+
+def has_ofed_driver(some: Iterable[Manifest]) -> bool | None:
+    """Whether a NicClusterPolicy or NicNodePolicy among these objects deploys an OFED; None without one."""
+    policies = [one for one in some if one.kind in ("NicClusterPolicy", "NicNodePolicy")]
     if not policies:
         return None
     return any(isinstance(policy.at("spec", "ofedDriver"), YamlMapping) for policy in policies)

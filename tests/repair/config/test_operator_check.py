@@ -53,6 +53,15 @@ def test_a_policy_waits_where_the_network_operator_deploys_no_ofed(enabled, host
     assert found(enabled, host, network) == codes
 
 
+def test_a_policy_of_some_nodes_deploys_ofed_too():
+    """NicNodePolicy, as the doctor counts it."""
+    of_nodes = NETWORK.replace("NicClusterPolicy", "NicNodePolicy").replace("WHAT", "ofedDriver: {image: a}")
+    text = POLICY.replace("ENABLED", "true").replace("HOST", "false") + NETWORK.replace("WHAT", "psp: {}")
+
+    assert WAITS in [fault.code for fault in check(text.encode(), "policy.yaml").faults]
+    assert WAITS not in [fault.code for fault in check((text + of_nodes).encode(), "policy.yaml").faults]
+
+
 @pytest.mark.parametrize(
     ("node", "host", "codes"),
     [

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.facts.kubernetes import Manifest, boolean, deploys_ofed
+from gdrkit.facts.kubernetes import Manifest, boolean, deploys_ofed, has_ofed_driver
 from gdrkit.facts.packages import ofed
-from gdrkit.formats.yaml_values import YamlMapping
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 
@@ -21,7 +20,7 @@ NO_RDMA = "rdma.enabled: false (dma-buf needs no OFED)"
 def operator_faults(manifests: Iterable[Manifest], node: Node | None) -> Iterator[ConfigFault]:
     """Policies whose driver waits for an OFED for ever, or builds nvidia-peermem without one."""
     every = tuple(manifests)
-    networks = [one for one in every if one.kind == "NicClusterPolicy"]
+    deployed = has_ofed_driver(every)
     for one in every:
         place = PLACES.get(one.kind, ())
         enabled = one.at(*place, "enabled") if place else None
@@ -32,9 +31,9 @@ def operator_faults(manifests: Iterable[Manifest], node: Node | None) -> Iterato
             if node is not None and not if_missing(True, _has_ofed, node):
                 seen = "true, and this node has no OFED: nvidia-peermem is then built as a stub"
                 yield fault_at(enabled.line, "operator-stub", path, seen, NO_RDMA)
-        elif not any(_deploys(network) for network in networks):
+        elif not deployed:
             supplied = if_missing(None, deploys_ofed, node) if node is not None else None
-            if networks or supplied is False:
+            if False in (deployed, supplied):
                 seen = "true, and the NicClusterPolicy deploys no OFED: the driver waits for one for ever"
                 expected = f"spec.ofedDriver in the NicClusterPolicy, or {NO_RDMA}"
                 yield fault_at(enabled.line, "operator-waits-for-ofed", path, seen, expected)
@@ -42,7 +41,3 @@ def operator_faults(manifests: Iterable[Manifest], node: Node | None) -> Iterato
 
 def _has_ofed(node: Node) -> bool:
     return ofed(node).kind != "inbox"
-
-
-def _deploys(network: Manifest) -> bool:
-    return isinstance(network.at("spec", "ofedDriver"), YamlMapping)
