@@ -13,7 +13,7 @@ from gdrkit.jobs.diagnostics import findings_of
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
-from gdrkit.jobs.setting_advice import setting_advice
+from gdrkit.jobs.setting_advice import LEVEL, setting_advice
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
@@ -21,7 +21,6 @@ from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
 
-LEVEL = "NCCL_NET_GDR_LEVEL"
 JUDGED = frozenset(
     (
         "env-differs-between-ranks", "versions-differ-between-ranks", "net-plugin-replaced",
