@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -33,19 +34,14 @@ RECORD = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gdrki
 SOURCE = "src/gdrkit/"
 HANDSHAKE = ("handshake", "sealed_socket", "reception", "rendezvous", "protocol", "shared_file")
 GROUPS = {
-    "verdict": ("verdict/",),
-    "programs": ("programs/",),
-    "rules": ("rules/",),
-    "loader": ("loader/",),
-    "repair": ("repair/",),
-    "agent": ("agent/",),
+    **{
+        file.parent.name: (f"{file.parent.name}/",) for file in sorted((ROOT / SOURCE).glob("*/__init__.py"))
+    },
     "running": ("agent/running/",),
-    "jobs": ("jobs/",),
-    "evidence": ("evidence/",),
-    "transport": ("transport/",),
     "handshake": tuple(f"transport/{name}.py" for name in HANDSHAKE),
     "config": ("repair/config/",),
 }
+"""What is drawn from: each package, and three parts of one that have a draw of their own."""
 PER_FUNCTION = 3
 FIRST, SECOND = 10.0, 30.0
 """Processor seconds of tests: those nearest to the change, then the others that reach it."""
@@ -239,18 +235,19 @@ def main(words: list[str]) -> int:
         group: draw(group, seed, arguments.count) for group in arguments.group or GROUPS
     }  # fmt: skip
     print(f"seed {seed}", flush=True)
-    rows = []
-    for group, mutants in drawn.items():
-        judged: dict[Mutant, Result] = {}
-        for result in judge_all([] if arguments.list else mutants, coverage, arguments.jobs):
-            judged[result.mutant] = result
-            _show(result)
-        if arguments.list:
-            print(*(f"{row.place} {row.mutation.kind}\n{row.diff()}" for row in mutants), sep="\n")
-        elif group:
-            rows.append(row_of(group, seed, [*judged.values()]))
-    if rows:
-        print(COLUMNS, *rows, sep="\n")
+    group_of = {mutant: group for group, mutants in drawn.items() for mutant in mutants}
+    if arguments.list:
+        print(*(f"{row.place} {row.mutation.kind}\n{row.diff()}" for row in group_of), sep="\n")
+        return 0
+    judged: dict[Mutant, Result] = {}
+    in_turn = [mutant for row in zip_longest(*drawn.values()) for mutant in row if mutant]
+    for result in judge_all(in_turn, coverage, arguments.jobs):
+        judged[result.mutant] = result
+        _show(result)
+    if not arguments.only:
+        print(COLUMNS)
+        for group in drawn:
+            print(row_of(group, seed, [row for row in judged.values() if group_of[row.mutant] == group]))
     return 0
 
 
