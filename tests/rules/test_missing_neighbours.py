@@ -2,10 +2,11 @@
 
 import pytest
 
+from gdrkit.facts.pci import gpus
 from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
 from gdrkit.verdict.path_state import State
-from tests.hardware import machine
+from tests.hardware import BARE_METAL, machine
 from tests.known_answers import judged
 from tests.rules.hardware import failed, outcomes, passed
 
@@ -22,6 +23,10 @@ def rail(number: int, *, gpu: str = "h100-sxm", nic: str = "cx7-ib rdma=mlx5_{nu
         f"      0000:{bus + 4:02x}:00.0 {nic.format(number=number)}" if nic else "",
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+BUSES = (0x13, 0x23, 0x33, 0x43)
+"""Of the GPUs of four rails."""
 
 
 def rails(count: int) -> list[str]:
@@ -49,6 +54,19 @@ class TestNicMissing:
     def test_a_gpu_of_another_model_is_not_a_peer(self):
         node = machine("".join([*rails(4), rail(4, gpu="rtx-4090", nic="")]))
         assert [type(o) for o in outcomes(node, nic_missing)] == [Passed] * 4 + [NotApplicable]
+
+    @pytest.mark.parametrize(
+        ("name", "expected"), [("Model: NVIDIA H100 80GB HBM3\n", Failed), ("IRQ: 17\n", Unknown)]
+    )
+    def test_gpus_without_an_id_are_compared_by_the_driver_s_name_for_them(self, name: str, expected: type):
+        listed = {f"proc/driver/nvidia/gpus/0000:{bus:02x}:00.0/information": name for bus in BUSES}
+        outline = "".join([*rails(3), rail(3, nic="")])
+        nic = machine(outline).resolve("sys/bus/pci/devices/0000:14:00.0")
+        unread = {f"{nic}/uevent": "\n"}  # of one function, and the list of all is unknown
+        node = machine(outline, files=BARE_METAL | listed | unread)
+
+        assert {gpu.device_id for gpu in gpus(node)} == {""}
+        assert [type(outcome) for outcome in outcomes(node, nic_missing)] == [Passed] * 3 + [expected]
 
     @pytest.mark.parametrize("hidden", ["sys/bus/pci/devices", "sys/class/infiniband"])
     def test_without_the_lists_of_devices_it_is_unknown(self, hidden: str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.facts.expectation import counted_nics, expectation
+from gdrkit.facts.expectation import counted_nics, expectation, model
 from gdrkit.facts.gpu_recovery import came_back, lost_gpus
 from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
@@ -73,13 +73,17 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     wanted = expectation(node).content
     if wanted.rails or (wanted.nics is not None and len(counted_nics(node)) >= wanted.nics):
         return NotApplicable("the expectation says which NICs there are")
-    peers = [other for other in gpus(node) if other.device_id == gpu.device_id and other != gpu]
-    if not gpu.device_id or len(peers) < LEAST_PEERS - 1:
+    if len(gpus(node)) < LEAST_PEERS:
+        return NotApplicable("too few GPUs to compare")
+    if own := _near(node, gpu):
+        return Passed(", ".join(own))
+    kind = model(node, gpu)
+    peers = [other for other in gpus(node) if other != gpu and model(node, other) == kind]
+    if len(peers) < LEAST_PEERS - 1:
         return NotApplicable("too few GPUs of this kind to compare")
-    own = _near(node, gpu)
     equipped = [peer for peer in peers if _near(node, peer)]
-    if own or len(equipped) < len(peers) / 2 + 1:
-        return Passed(", ".join(own) or "most GPUs of this kind have no NIC of their own")
+    if len(equipped) < len(peers) / 2 + 1:
+        return Passed("most GPUs of this kind have no NIC of their own")
     if any(isinstance(one, UnusedNic) and one.gpu == gpu.address for one in judged_nics(node)):
         return Passed("its NIC is listed, without an RDMA device")
     return Failed(
@@ -138,7 +142,7 @@ def gpu_missing(node: Node, subject: PciGpu | str) -> Outcome:
             expected=f"a GPU at {subject.address}",
             subject=subject.address,
         )
-    models = {gpu.device_id for gpu in gpus(node)}
+    models = {model(node, gpu) for gpu in gpus(node)}
     count = len(gpus(node))
     if len(models) != 1 or count in USUAL_COUNTS:
         return Passed(f"{count} GPUs")
