@@ -93,6 +93,8 @@ def in_use(machine: Machine) -> list[Function]:
     """The NICs that have GPU memory attached: each GPU's own ones, if a job runs that uses dma-buf."""
     exports = machine.driver is not None and machine.driver.loaded and machine.driver.is_open
     imports = machine.rdma_driver_loaded and machine.imports_dmabuf(machine.running_stack)
+    if machine.running_stack == machine.inbox_tag and not machine.kernel.odp:
+        imports = False  # mlx5_ib_reg_user_mr_dmabuf() of Linux answers EOPNOTSUPP
     if machine.in_use != "dmabuf" or not (exports and imports):
         return []
     usable = [gpu for gpu in served(machine) if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]
