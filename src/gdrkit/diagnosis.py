@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
@@ -83,6 +83,10 @@ def node_of(host: Host, expected: Supplied | None = None) -> Node:
 def ports(node: Node) -> tuple[PortSection, ...]:
     """The ports of a node with their rails; () where its PCI devices are not known."""
     from gdrkit.evidence import EvidenceMissing
+    from gdrkit.facts.rdma import rdma_devices
+
+    if if_missing(None, rdma_devices, node) == ():
+        return ()
     from gdrkit.fabric.topo_document import build as topo_document
     from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.formats.errors import FormatError

@@ -146,8 +146,14 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
 
 
 def _picture(node: Node, *, colour: bool) -> str:
-    """The node in box characters; "" where its devices are not known."""
+    """The node in box characters; "" where its devices are not known, or it has neither GPU nor NIC."""
     from gdrkit.evidence import EvidenceMissing
+    from gdrkit.facts.pci import gpus
+    from gdrkit.facts.unused_nics import judged_nics
+    from gdrkit.node import if_missing
+
+    if not if_missing((), gpus, node) and not judged_nics(node):
+        return ""
     from gdrkit.fabric.picture import picture
     from gdrkit.fabric.picture_text import picture_text
     from gdrkit.fabric.topology.from_node import topology

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.evidence import EvidenceMissing
@@ -11,15 +12,18 @@ from gdrkit.facts.commands import MAPPED, RUNNING
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.formats.errors import FormatError
-from gdrkit.jobs.running.document import PsDocument
-from gdrkit.jobs.running.judge import document
-from gdrkit.jobs.running.record import decode
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.report.document import ProcessInUse
+
+if TYPE_CHECKING:
+    from gdrkit.jobs.running.document import PsDocument
 
 
 def running(node: Node) -> PsDocument | None:
     """The processes that run, or ran when the evidence was collected; None if no record shows them."""
+    from gdrkit.jobs.running.judge import document  # most nodes that are judged have no record
+    from gdrkit.jobs.running.record import decode
+
     try:
         return document(decode(node.run(RUNNING).encode()))
     except (EvidenceMissing, FormatError):
@@ -50,6 +54,8 @@ def programs(node: Node) -> Mapping[str, bool]:
     found = [one for one in every_consumer() if one.mapped]
     if not _may_use_cuda(node):
         return {one.name: False for one in found}
+    from gdrkit.jobs.running.record import decode
+
     try:
         record = decode(node.run(MAPPED).encode())
     except (EvidenceMissing, FormatError):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from errno import EHOSTUNREACH, ENETUNREACH, ETIMEDOUT
+from typing import TYPE_CHECKING
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.node import Node, fact
-from gdrkit.programs.nccl.diagnostic_environment import CHECK as ENVIRONMENT
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
-from gdrkit.programs.nccl.diagnostic_statements import Diagnostics, Effect
-from gdrkit.programs.nccl.diagnostics import diagnostics
 from gdrkit.programs.nccl.log import COMPARED, JobLog, logs, nccl_log, nccl_logs
 from gdrkit.programs.nccl.log_records import (
     Carrier,
@@ -34,6 +32,9 @@ from gdrkit.rules.rule import (
     rule,
     the_node,
 )
+
+if TYPE_CHECKING:
+    from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 
 
 @rule(
@@ -67,11 +68,8 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
             return differs
     ranks = _settings_by_rank(node)
     if len(ranks) < 2:
-        for log in nccl_logs(node):
-            for line in log.all(DiagnosticLine):
-                if line.record.check == ENVIRONMENT and line.record.ok:
-                    node.mark(log.path, line.line)
-                    return Passed("NCCL compared the environments of all ranks")
+        if any(_compared_by_nccl(node, log) for log in nccl_logs(node)):
+            return Passed("NCCL compared the environments of all ranks")
         return NotApplicable("no log with two or more ranks")
     for name in COMPARED:
         values = {rank: settings.get(name, "") for rank, settings in ranks.items()}
@@ -88,12 +86,16 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
 @fact
 def report_of(node: Node, path: str) -> Diagnostics | None:
     """What the reports of NCCL's diagnostics in a log show; None if it has none."""
+    from gdrkit.programs.nccl.diagnostics import diagnostics  # only logs of a job need it
+
     return diagnostics(nccl_log(node, path).records)
 
 
 def _in_diagnostics(node: Node, log: JobLog) -> Failed | None:
     """The first variable that a report of NCCL's diagnostics shows to differ, and that decides about the
     direct path."""
+    from gdrkit.programs.nccl.diagnostic_statements import Effect
+
     found = report_of(node, log.path)
     for one in found.of(Effect.CAUSE) if found else ():
         if one.codes == ("env-differs-between-ranks",):
@@ -102,6 +104,17 @@ def _in_diagnostics(node: Node, log: JobLog) -> Failed | None:
                 seen=one.text, expected="one value on all ranks", subject=one.text.partition(" ")[0]
             )
     return None
+
+
+def _compared_by_nccl(node: Node, log: JobLog) -> bool:
+    """Whether NCCL's diagnostics compared the environments, and found no difference."""
+    from gdrkit.programs.nccl.diagnostic_environment import CHECK
+
+    for line in log.all(DiagnosticLine):
+        if line.record.check == CHECK and line.record.ok:
+            node.mark(log.path, line.line)
+            return True
+    return False
 
 
 def _settings_by_rank(node: Node) -> dict[str, dict[str, str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.facts.supplied import supplied_files
-from gdrkit.formats.perftest import parse_perftest
 from gdrkit.node import Node, fact
 
 FOLDER = "sos_commands/perftest"
@@ -43,6 +42,8 @@ def perftest_run(node: Node, path: str) -> PerftestRun:
 
 def parse(text: str, path: str = "") -> PerftestRun:
     """The first run in an output, with or without the command above it. Raises FormatError."""
+    from gdrkit.formats.perftest import parse_perftest  # few nodes come with such an output
+
     run = parse_perftest(text)[0]
     return PerftestRun(
         path=path,
