@@ -88,7 +88,7 @@ def ports(node: Node) -> tuple[PortSection, ...]:
     if if_missing(None, rdma_devices, node) == ():
         return ()
     from gdrkit.fabric.topo_document import build as topo_document
-    from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.fabric.topology.saved import of_node
     from gdrkit.formats.errors import FormatError
     from gdrkit.programs.nccl.releases import NEWEST
 

@@ -188,7 +188,7 @@ def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
     """The topology of a node, or None and why it is not known."""
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.fabric.topo_document import build
-    from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.fabric.topology.saved import of_node
     from gdrkit.formats.errors import FormatError
     from gdrkit.programs.nccl.releases import NEWEST
 

@@ -22,8 +22,8 @@ from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
     from gdrkit.fabric.topo_document import TopoDocument
-    from gdrkit.fabric.topology.from_file import SavedTopology
     from gdrkit.fabric.topology.graph import Topology
+    from gdrkit.fabric.topology.saved import SavedTopology
 
 MAX_BYTES = 32 << 20
 """The limit of XML files: formats/xml_text.py. lstopo writes 1 MiB for 192 cores."""
@@ -130,7 +130,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
     Raises TargetError, and EvidenceMissing if the PCI devices are not known."""
     from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.target import open_host
-    from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.fabric.topology.saved import of_node
     from gdrkit.formats.errors import FormatError
     from gdrkit.node import Node
 
@@ -244,7 +244,8 @@ def _write_picture(source: str, topology: Topology) -> int:
 
 
 def _is_replaceable(name: str) -> bool:
-    from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
+    from gdrkit.fabric.topology.from_file import kind_of
+    from gdrkit.fabric.topology.saved import TopologyFileKind
 
     try:
         with open(name, "rb") as file:

@@ -13,9 +13,9 @@ from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
 from gdrkit.fabric.topo_advice import advice
 from gdrkit.fabric.topo_pairs import TopologyRail, TopoPair, rail_numbers, rails
-from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
+from gdrkit.fabric.topology.saved import SavedTopology
 
 Sense = Literal["send", "receive"]
 

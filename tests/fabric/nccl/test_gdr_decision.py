@@ -8,8 +8,8 @@ from gdrkit.fabric.nccl.gdr_decision import GdrEvidence, decide
 from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem, unused
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import view
-from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.from_node import topology
+from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.node import Node
 from gdrkit.programs.nccl.releases import release
 from tests.evidence_nodes import build

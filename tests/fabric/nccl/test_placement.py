@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.fabric.nccl.view import view
-from gdrkit.fabric.topology.from_file import of_node
+from gdrkit.fabric.topology.saved import of_node
 from tests.hardware import GUEST, machine
 
 FLAT = """

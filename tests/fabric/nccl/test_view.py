@@ -5,8 +5,8 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology import from_file, from_node
-from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import NcclPath
+from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.fabric.topology import from_file
-from gdrkit.fabric.topology.from_file import TopologyFileKind as Kind
 from gdrkit.fabric.topology.graph import NvLink, SmiPath
 from gdrkit.fabric.topology.paths import smi_paths
+from gdrkit.fabric.topology.saved import TopologyFileKind as Kind
 from gdrkit.formats.errors import FormatError
 from tests.fabric.topology.test_from_hwloc import EXPORTED
 from tests.fabric.topology.xml_files import DUMP

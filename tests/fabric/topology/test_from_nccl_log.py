@@ -8,8 +8,9 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.fabric.topology import from_nccl_log, from_nccl_xml
-from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of, read_topology
+from gdrkit.fabric.topology.from_file import kind_of, read_topology
 from gdrkit.fabric.topology.graph import Role, Topology, TopologySource
+from gdrkit.fabric.topology.saved import TopologyFileKind
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from tests.formats.test_nccl_dump import TREE

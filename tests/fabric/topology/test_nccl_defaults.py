@@ -6,8 +6,8 @@ from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology import from_file, from_nccl_xml, from_node
-from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.nccl_defaults import completed
+from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
 from gdrkit.programs.nccl.releases import NEWEST

@@ -18,10 +18,10 @@ from gdrkit.fabric.nccl.paths import compute_paths
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
-from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.from_nccl_xml import pci_address
 from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
+from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.cuda_attributes import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus

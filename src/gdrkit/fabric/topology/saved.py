@@ -1,0 +1,63 @@
+"""The graph that a command is about, with what it was read from: a node, or a file (from_file.py)."""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.fabric.topology import from_nccl_xml, from_node
+from gdrkit.fabric.topology.graph import Topology
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.xml_text import XmlNode
+from gdrkit.node import Node
+from gdrkit.programs.nccl.facts import topology_file, topology_system
+
+
+class TopologyFileKind(enum.StrEnum):
+    """The formats of files."""
+
+    NCCL = "NCCL topology XML"
+    LOG = "tree in an NCCL log"
+    HWLOC = "hwloc XML"
+    MATRIX = "output of nvidia-smi topo -m"
+    LSPCI = "output of lspci -vvv"
+    DRAWING = "output of lspci -tv"
+
+
+class SavedTopology(Struct, frozen=True):
+    """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
+    it was not read from a file, and `placement` is the topology file that NCCL reads on it. A log has the
+    version and settings of its job."""
+
+    topology: Topology
+    kind: TopologyFileKind | None = None
+    system: XmlNode | None = None
+    node: Node | None = None
+    placement: XmlNode | None = None
+    version: str = ""
+    environment: dict[str, str] = {}
+
+
+def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
+    """The graph of a node, with the topology file that NCCL reads there. Raises EvidenceMissing if its PCI
+    devices are not known, FormatError for more devices than any machine has."""
+    graph = from_node.topology(node, ask_driver=ask_driver)
+    file: XmlNode | None = None
+    try:
+        name = topology_file(node)
+        file = topology_system(node)
+        from_nccl_xml.topology(file)
+    except EvidenceAbsent:
+        return SavedTopology(graph, node=node)
+    except EvidenceMissing as error:
+        if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
+            return SavedTopology(graph, node=node)
+        file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
+    except FormatError as error:
+        file, note = None, f"/{name}: {error}; NCCL's path types are those of the kernel's tree"
+    else:
+        note = f"NCCL's path types are those of /{name}, which NCCL reads instead of the kernel's tree"
+    return SavedTopology(replace(graph, notes=(*graph.notes, note)), node=node, placement=file)
