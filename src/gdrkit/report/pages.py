@@ -5,11 +5,18 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.catalogue import every_rule, rule_of
+from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
 """The sections of every page, in the order in which a reader needs them."""
+
+ELSEWHERE = (
+    "Where a GPU Operator, an image, a cloud or the owner of the host decides, this is done in another way, "
+    "or cannot be done: `gdr fix NODE` says how, and by whom."
+)
+"""Below remedies that are done on the host: a page is not about one platform."""
 
 
 class CodeTitle(Struct, frozen=True):
@@ -36,7 +43,8 @@ def page(code: str) -> str:
     remedies = [remedy_of(name) for name in rule.remedies]
     more = {
         "What to do": [
-            f"- `{remedy.name}`: {remedy.title}. Result: {remedy.becomes}." for remedy in remedies
+            *(f"- `{remedy.name}`: {remedy.title}. Result: {remedy.becomes}." for remedy in remedies),
+            *(("", ELSEWHERE) if any(remedy.changes is not Change.JOB for remedy in remedies) else ()),
         ],
         "Source": [f"- <{reference}>" for reference in rule.references],
     }
