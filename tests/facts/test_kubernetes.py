@@ -15,6 +15,7 @@ from gdrkit.facts.kubernetes import (
     gpu_operator,
     manifests,
     pod_logs,
+    policy_name,
     unreadable,
 )
 from gdrkit.facts.peermem_container import ContainerEvent, events, last_attempt, parse
@@ -90,6 +91,26 @@ def test_settings_are_the_policys_or_the_drivers_if_the_policy_refers_to_it():
     assert alone is not None
     assert (alone.use_precompiled, alone.rdma_enabled) == (False, None)
     assert gpu_operator(node()) is None
+
+
+RHCOS = "ID=rhel\nID_LIKE=fedora\nVARIANT_ID=coreos\n"
+RHEL = "ID=rhel\nID_LIKE=fedora\nVARIANT_ID=server\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "supplied", "name"),
+    [
+        (RHEL, "", "cluster-policy"),
+        (RHCOS, "", "gpu-cluster-policy"),
+        ("ID=rhcos\n", "", "gpu-cluster-policy"),
+        (RHCOS, "mine", "mine"),
+        (RHEL, "x; reboot", "cluster-policy"),
+    ],
+)
+def test_the_policy_has_the_supplied_name_or_that_which_the_platform_gives_it(release, supplied, name):
+    policy = POLICY.replace("{name: cluster-policy}", f"{{name: '{supplied}'}}") if supplied else ""
+    files = {"etc/os-release": release, f"{FOLDER}/policy.yaml": policy}
+    assert policy_name(Node(MemoryHost(files))) == name
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,26 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
     return found
 
 
+OPENSHIFT = frozenset(("rhcos", "rhel/coreos"))
+"""What os-release of its nodes says: ID, or ID and VARIANT_ID."""
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""A name that the API server takes: RFC 1123, DNS subdomain."""
+
+
+@fact
+def policy_name(node: Node) -> str:
+    """The name of the GPU Operator's ClusterPolicy: of the one supplied, else the usual one.
+
+    Source: the Helm chart of gpu-operator creates `cluster-policy`; NVIDIA's guide for OpenShift, whose
+    console creates it, `gpu-cluster-policy`."""
+    supplied = (one.name for one in manifests(node) if one.kind == "ClusterPolicy")
+    if name := next(filter(_NAME.fullmatch, supplied), ""):
+        return name
+    system = if_missing(None, distribution, node)
+    openshift = system is not None and {system.id, f"{system.id}/{system.variant}"} & OPENSHIFT
+    return "gpu-cluster-policy" if openshift else "cluster-policy"
+
+
 @fact
 def has_gpu_operator(node: Node) -> bool:
     """Whether the GPU Operator manages this node's driver: its driver container or its policy is present."""

@@ -8,6 +8,7 @@ overwrite what Helm set. Custom resources do not support strategic merge, so a p
 from __future__ import annotations
 
 from gdrkit.facts.driver import driver_version
+from gdrkit.facts.kubernetes import policy_name
 from gdrkit.facts.pci import devices
 from gdrkit.facts.rdma import nic_address
 from gdrkit.formats.versions import numbers
@@ -44,7 +45,6 @@ OFED_OF = {
 hack/release.yaml at each tag, Mofed.version."""
 CONFIG_MAP = "gdrkit-kernel-modules"
 NAMESPACE = "gpu-operator"
-KUBECTL = "kubectl patch clusterpolicy/cluster-policy --type"
 
 
 def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -111,25 +111,31 @@ def _rdma(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tup
     )
 
 
+def patch_command(node: Node | None) -> str:
+    """The command that patches a node's ClusterPolicy, or the usual one's, without the type of the patch."""
+    name = policy_name(node) if node is not None else "cluster-policy"
+    return f"kubectl patch clusterpolicy/{name} --type"
+
+
 Written = tuple[str, str, str, tuple[OutputLine, ...]]
 
 
 def _merge(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
-    del request, assumed
+    del assumed
     out = lines((Field("spec", (Field("driver", driver),)),))
-    use = f"{KUBECTL} merge --patch-file gpu-operator-patch.yaml"
+    use = f"{patch_command(request.node)} merge --patch-file gpu-operator-patch.yaml"
     return "JSON merge patch for the ClusterPolicy", "gpu-operator-patch.yaml", use, out
 
 
 def _json_patch(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
     """Uses `add`, which replaces existing values, also whole objects (RFC 6902, 4.1)."""
-    del request, assumed
+    del assumed
     rows = [
         OutputLine(f'  {{"op": "add", "path": "/spec/driver/{f.name}", "value": {_json(f.value)}}},', f.why)
         for f in driver
     ]
     rows[-1] = OutputLine(rows[-1].text[:-1], rows[-1].why)
-    use = f"{KUBECTL} json --patch-file gpu-operator-patch.json"
+    use = f"{patch_command(request.node)} json --patch-file gpu-operator-patch.json"
     title = "JSON patch for the ClusterPolicy"
     return title, "gpu-operator-patch.json", use, (OutputLine("["), *rows, OutputLine("]"))
 

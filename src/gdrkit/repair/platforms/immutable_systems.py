@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.facts.kubernetes import OPENSHIFT
 from gdrkit.repair.platforms.change import Change
 
 
@@ -103,7 +104,7 @@ TALOS = ImmutableSystem(
 RHCOS = ImmutableSystem(
     name="rhcos",
     title="CoreOS of OpenShift",
-    members=frozenset(("rhcos", "rhel/coreos")),
+    members=OPENSHIFT,
     operators=True,
     container=_POD,
     ways={

@@ -29,9 +29,8 @@ from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.remedy_names import RemedyName
 
 _FORCE = (
-    "kubectl patch clusterpolicy/cluster-policy --type json -p '"
     '[{"op": "add", "path": "/spec/driver/manager/env/-", '
-    '"value": {"name": "FORCE_REINSTALL", "value": "true"}}]\''
+    '"value": {"name": "FORCE_REINSTALL", "value": "true"}}]'
 )
 _PODS = "app=nvidia-driver-daemonset"
 
@@ -46,7 +45,7 @@ def carry_out(node: Node, remedy: Remedy) -> Iterator[AskPerson]:
         yield from _policy(node, ConfigRequest(node=node, path="dmabuf"))
     elif remedy.name == RemedyName.REBUILD_DRIVER:
         what = "make the driver manager install the driver again, also where one is loaded (from 26.3 on)"
-        yield AskPerson(what=what, commands=(_FORCE,))
+        yield AskPerson(what=what, commands=(f"{operators.patch_command(node)} json -p '{_FORCE}'",))
         yield _new_pod(node, _PODS, "the driver's pod: the new one builds the driver for the OFED that runs")
     elif remedy.changes is Change.PEERMEM:
         yield from _with_peermem(node)
