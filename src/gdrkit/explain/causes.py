@@ -50,12 +50,20 @@ def decides(node: Node, event: LogEvent) -> bool:
     return numbers(if_missing("", driver_version, node)) >= FIRST_WITH_CHECK
 
 
+UNSEEN = {
+    "hca-disabled": ("NCCL", MODULE_UNSEEN),
+    "nvshmem-sees-no-module": ("NVSHMEM", ("peermem-not-loaded", "nvshmem-misses-peermem")),
+}
+"""Messages of programs that find neither path, and the causes that are left where the module is loaded."""
+
+
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
-    if event.message == "hca-disabled":
-        if code in MODULE_UNSEEN or not is_loaded_for_sure(node, PEERMEM):
+    if event.message in UNSEEN:
+        program, unseen = UNSEEN[event.message]
+        if code in unseen or not is_loaded_for_sure(node, PEERMEM):
             return ""
-        return "nvidia_peermem is loaded, and NCCL needs only one of the two direct paths"
+        return f"nvidia_peermem is loaded, and {program} needs only one of the two direct paths"
     if not module or is_loaded_for_sure(node, module):  # the failure is from another time
         return ""
     return (

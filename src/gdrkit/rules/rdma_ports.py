@@ -32,7 +32,9 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if
        its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
-    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong.
+    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
+       log may (`Port module event`). After `Power budget exceeded` the NIC keeps the module off: connect
+       the card's own power cable, or use a slot with more power or a module that needs less.
     3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
     Why: There is no cable, the port or the switch port is turned off, or, in state INIT, the fabric has no

@@ -33,6 +33,7 @@ ROWS = (
         ("peermem-not-loaded", "nvshmem-misses-peermem", "driver-proprietary", "dmabuf-disabled-by-env",
          "gpu-unsupported"),
         source=f"{_IBGDA}, ibrc.cpp, ibdevx.cpp: printed only without dma-buf",
+        name="nvshmem-sees-no-module",
     ),
     _line(
         f"mem registration failed. Reason: {strerror(EFAULT)}",
