@@ -148,7 +148,7 @@ def test_a_query_shows_the_gpu_that_needs_a_reset(query, rows, needing):
 
 
 def test_a_query_in_which_no_gpu_needs_anything_shows_no_cause():
-    """The near miss: also an Xid column with numbers is no action."""
+    """The near miss, and a query of other columns."""
     assert proven(RECOVERY.format("index,gpu_recovery_action", "0, None\n1, None")) == set()
     assert proven(RECOVERY.format("index,power.draw", "0, 71.2 W\n1, 69.8 W")) == set()
 
