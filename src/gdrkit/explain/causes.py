@@ -24,6 +24,7 @@ from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.messages import MODULE_UNSEEN
+from gdrkit.programs.nvshmem.messages import SEES_NO_MODULE, UNSEEN_BY_NVSHMEM
 from gdrkit.programs.verbs.perftest_log import perftest_run, runs
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed, Rule
@@ -50,17 +51,12 @@ def decides(node: Node, event: LogEvent) -> bool:
     return numbers(if_missing("", driver_version, node)) >= FIRST_WITH_CHECK
 
 
-UNSEEN = {
-    "hca-disabled": ("NCCL", MODULE_UNSEEN),
-    "nvshmem-sees-no-module": ("NVSHMEM", ("peermem-not-loaded", "nvshmem-misses-peermem")),
-}
-"""Messages of programs that find neither path, and the causes that are left where the module is loaded."""
-
-
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
-    if event.message in UNSEEN:
-        program, unseen = UNSEEN[event.message]
+    if event.message in ("hca-disabled", SEES_NO_MODULE):
+        program, unseen = ("NCCL", MODULE_UNSEEN)
+        if event.message == SEES_NO_MODULE:
+            program, unseen = ("NVSHMEM", UNSEEN_BY_NVSHMEM)
         if code in unseen or not is_loaded_for_sure(node, PEERMEM):
             return ""
         return f"nvidia_peermem is loaded, and {program} needs only one of the two direct paths"
