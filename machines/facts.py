@@ -198,6 +198,7 @@ def _stack(machine: Machine) -> set[str]:
     true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
     true |= set() if machine.imports_dmabuf(running) else {"kernel-lacks-dmabuf"}
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
+    true |= {"kernel-lacks-dmabuf"} if machine.mlx5_without_dmabuf else set()
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
     if machine.libraries.verbs < QUEUES and not client:
         true.add("nic-buffers-not-mappable")

@@ -292,6 +292,11 @@ class Machine:
         """Whether a stack registers dma-bufs."""
         return self.kernel.dmabuf if tag == self.inbox_tag else self.kernel.compat_dmabuf
 
+    @property
+    def mlx5_without_dmabuf(self) -> bool:
+        """Whether the kernel's own mlx5 imports nothing of dma-bufs: without ODP only queues use them."""
+        return self.running_stack == self.inbox_tag and not self.kernel.odp and not self.kernel.devx
+
     def provider(self, tag: str) -> str:
         """The module of a stack that exports the peer-memory API; "" if none does."""
         if tag == self.inbox_tag:

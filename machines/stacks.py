@@ -184,6 +184,9 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
     }
     if inbox and not kernel.devx:
         wants["mlx5_ib"].pop(UMEM_DMABUF[1], None)
+    if not odp:  # mlx5/mr.c: IS_ENABLED() hides the calls from the compiler; odp.c is not built
+        for symbol in (UMEM_DMABUF[0], UMEM_DMABUF[2]):
+            wants["mlx5_ib"].pop(symbol, None)
     if inbox and any(nic.part == "EFA" for nic in machine.functions):
         exports["efa"] = ()
         wants["efa"] = {"ib_register_device": "ib_core"} | dict.fromkeys(UMEM, "ib_uverbs")

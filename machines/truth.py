@@ -366,6 +366,8 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("kernel", "kernel-lacks-dmabuf"))
     elif inbox and mlx and not machine.kernel.odp:
         found.append(Blocker("kernel", "kernel-lacks-odp"))
+        if machine.mlx5_without_dmabuf:
+            found.append(Blocker("kernel", "kernel-lacks-dmabuf"))
     if libraries.verbs and not libraries.verbs_dmabuf:
         found.append(Blocker("rdma", "verbs-lacks-dmabuf"))
     if "dmabuf-mr-refused" in machine.claims:

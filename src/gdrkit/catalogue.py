@@ -47,6 +47,7 @@ CODES: Mapping[str, str] = {
     "nic-missing": "rules.missing_neighbours",
     "unexpected-device": "rules.expectation",
     "port-down": "rules.rdma_ports",
+    "port-on-one-lane": "rules.rdma_ports",
     "rdma-device-software": "rules.rdma_ports",
     "efa-gdr-unsupported-instance": "programs.aws_ofi_nccl.rules",
     "no-efa-device": "programs.aws_ofi_nccl.rules",

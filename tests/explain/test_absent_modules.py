@@ -26,6 +26,7 @@ def absent(text: str) -> set[str]:
         "sudo lsmod | grep -E 'nvidia_peermem|xyz'",
         "lsmod | grep 'nv_peer\\|nvidia_peer'",
         "lsmod | grep -E 'peer_?mem'",
+        "lsmod | grep -i -E 'peer|gdrdrv'",
         "cat /proc/modules | grep nvidia_peermem",
         "grep nvidia_peermem /proc/modules",
     ],

@@ -372,3 +372,62 @@ def test_the_version_of_nccl_alone_opens_no_question_about_gin():
 
     assert found.machines[0].notes[0].code == "gin-unavailable"
     assert "GIN" not in found.answer.sentence
+
+
+NO_DMABUF = "n1:1:2 [0] NCCL INFO NET/OFI Support for DMA-BUF registrations: false\n"
+CHANNELS = "n1:1:2 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/Libfabric/0{}\n"
+
+
+def test_a_plugin_without_dmabuf_is_no_cause_where_its_channels_are_direct():
+    """EFA's driver reaches GPU memory in another way: aws/aws-ofi-nccl issues 848 and 889."""
+    assert answered(NO_DMABUF + CHANNELS.format("/GDRDMA")).kind == "working"
+    assert answered(NO_DMABUF + CHANNELS.format("")).kind == "several"
+
+
+NO_MODULE = (
+    "ibrc.cpp:nvshmemt_init:1851: neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.\n"
+)
+LOADED = "$ lsmod | grep nvidia_peermem\nnvidia_peermem         16384  0\n$ python test.py\n"
+
+
+def test_a_loaded_module_that_nvshmem_does_not_find_is_a_check_of_nvshmem():
+    """deepseek-ai/DeepEP issue 151. Whether the module is loaded decides between the two."""
+    assert answered(LOADED + NO_MODULE).cause == "nvshmem-misses-peermem"
+    assert answered(NO_MODULE).cause != "nvshmem-misses-peermem"
+
+
+UNSCHEDULED = (
+    "Warning  FailedScheduling  42s  default-scheduler  0/3 nodes are available: 3 Insufficient {}.\n"
+)
+
+
+def test_a_network_resource_that_no_node_offers_is_not_hidden_by_a_port_that_is_up():
+    port = "$ ibdev2netdev\nmlx5_0 port 1 ==> enp65s0np0 (Up)\n"
+
+    assert answered(UNSCHEDULED.format("rdma/shared_device_a") + port).kind == "elsewhere"
+    assert answered(UNSCHEDULED.format("nvidia.com/hostdev") + port).kind == "elsewhere"
+    assert answered(UNSCHEDULED.format("nvidia.com/gpu") + port).kind == "no-problem"
+
+
+def test_a_script_of_the_driver_container_that_stops_is_no_fault_of_a_module():
+    """NVIDIA/gpu-operator issue 609."""
+    stops = "/usr/local/bin/nvidia-driver: line 769: RHEL_VERSION: unbound variable\n"
+
+    assert answered(stops).kind == "elsewhere"
+
+
+def test_a_numbered_list_of_steps_is_shown_like_any_other():
+    """Each state of a port has a step of its own: INIT waits for a subnet manager."""
+    shown = as_text(explained("$ ibstat mlx5_0\nCA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n"))
+
+    assert "start a subnet manager" in " ".join(shown.split())
+
+
+def test_a_line_of_the_kernel_about_a_port_misses_no_module():
+    event = (
+        "mlx5_core 0000:5c:00.0: Port module event[error]: module 0, Cable error, Power budget exceeded\n"
+    )
+    shown = " ".join(as_text(explained(event)).split())
+
+    assert "Power budget exceeded" in shown
+    assert "does not name a module" not in shown

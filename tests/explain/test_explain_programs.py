@@ -132,6 +132,27 @@ def test_a_geforce_is_recognized_in_every_listing(output):
     assert codes(output + "\n") == {"gpu-consumer"}
 
 
+RECOVERY = "$ nvidia-smi --query-gpu={} --format=csv,noheader\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "needing"),
+    [
+        ("index,gpu_recovery_action", "0, None\n1, Reset", "GPU 1"),
+        ("gpu_recovery_action", "None\nNone\nReboot", "GPU 2"),
+        ("gpu_recovery_action,pci.bus_id,name", "Reset, 00000000:9D:00.0, NVIDIA H100", "0000:9d:00.0"),
+    ],
+)
+def test_a_query_shows_the_gpu_that_needs_a_reset(query, rows, needing):
+    assert ("gpu-needs-reset", needing) in proven(RECOVERY.format(query, rows))
+
+
+def test_a_query_in_which_no_gpu_needs_anything_shows_no_cause():
+    """The near miss, and a query of other columns."""
+    assert proven(RECOVERY.format("index,gpu_recovery_action", "0, None\n1, None")) == set()
+    assert proven(RECOVERY.format("index,power.draw", "0, 71.2 W\n1, 69.8 W")) == set()
+
+
 def test_a_quoted_error_that_is_denied_establishes_nothing():
     found = explained("I never saw `Loading of unsigned module is rejected` there.\n")
 

@@ -136,6 +136,31 @@ def test_an_empty_gid_opens_its_cause_if_the_connection_then_fails(gid, end, cod
     assert opened(PERFTEST.format(gid=gid, end=end)) == codes
 
 
+GID_FE80, GID_V4 = "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb", "0000:0000:0000:0000:0000:ffff:c800:d106"
+SHOWN_GIDS = f"""$ ibv_devinfo -d mlx5_bond_0 -v | grep GID
+\t\t\tGID[  0]:\t\t{GID_FE80}, RoCE v1
+\t\t\tGID[  1]:\t\tfe80::ac0:ebff:feda:1cfb, RoCE v2
+\t\t\tGID[  2]:\t\t{GID_V4}, RoCE v1
+\t\t\tGID[  3]:\t\t::ffff:200.0.209.6, RoCE v2
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "shown", "codes"),
+    [
+        (1, SHOWN_GIDS, ["gid-index-wrong"]),
+        (3, SHOWN_GIDS, []),
+        (9, SHOWN_GIDS, ["gid-index-wrong"]),
+        (1, "".join(SHOWN_GIDS.splitlines(keepends=True)[:3]), []),  # the port has no other address
+        (1, SHOWN_GIDS.replace("-d mlx5_bond_0 ", ""), []),  # of which device, the excerpt does not show
+    ],
+    ids=["link-local", "routed", "empty", "no other", "no device"],
+)
+def test_a_gid_index_of_an_address_of_one_link_opens_its_cause_beside_a_routed_one(index, shown, codes):
+    """NVIDIA/nccl issue 769: with index 1 the connection timed out, with 3 it worked."""
+    assert opened(f"$ export NCCL_IB_GID_INDEX={index}\n{shown}") == codes
+
+
 def test_a_list_of_gids_without_a_setting_opens_nothing():
     assert opened(GIDS + "What about NCCL_IB_GID_INDEX=7 then?\n") == []
 

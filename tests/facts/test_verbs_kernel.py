@@ -63,7 +63,7 @@ def test_debians_modules_are_judged_correctly(version: str, driver: str, able: b
 
     assert takes_dmabuf(machine, driver) is able
     if driver == "mlx5_ib":
-        assert on_demand_paging(machine, driver)
+        assert on_demand_paging(machine)
 
 
 def test_no_exporter_differs_from_not_collected():
@@ -90,14 +90,14 @@ def test_the_configuration_decides_where_the_module_was_not_collected():
     config = {"boot/config-6.1.0-56-amd64": "#\nCONFIG_MODULES=y\nCONFIG_INFINIBAND_ON_DEMAND_PAGING=y\n"}
     left_out = "lib/modules/6.1.0-56-amd64/kernel/mlx5_ib.ko"
 
-    assert on_demand_paging(node(files, config, complete=False, without=left_out), "mlx5_ib")
+    assert on_demand_paging(node(files, config, complete=False, without=left_out))
 
 
 def test_a_module_takes_precedence_over_the_configuration():
     files = installed({"updates/mlx5_ib.ko": build_module("mlx5_ib", imports=ODP)})
     config = {"boot/config-6.1.0-56-amd64": "#\nCONFIG_MODULES=y\n"}
 
-    assert on_demand_paging(node(files, config), "mlx5_ib")
+    assert on_demand_paging(node(files, config))
 
 
 def test_a_missing_module_is_absent():

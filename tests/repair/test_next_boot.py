@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Confidence, Host
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver import driver_path
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.next_boot import NextBoot, next_boot
@@ -119,6 +121,21 @@ def test_a_driver_whose_file_is_gone_is_not_loaded_again(tree):
         path.unlink()
     found = after(open_host(str(tree)))
     assert found is not None and (found.state, found.cause) == (State.BLOCKED, "driver-not-loaded")
+
+
+def test_a_driver_whose_key_was_revoked_is_not_loaded_again():
+    """It runs, since it was loaded before. The near miss: the key of a file that no boot loads."""
+    node = Node(open_host(str(laid_down("ubuntu-6.8-h100"))))
+    refused = SignatureCheck(SignatureState.REVOKED, "a key")
+
+    def state_with(path: str) -> State:
+        changed = node.after("revoke", (signature_check.becomes(refused, path),))
+        found = next_boot(changed, judge_node(changed), NAMES[0])
+        assert found is not None
+        return found.state
+
+    assert state_with(driver_path(node)) is State.BLOCKED
+    assert state_with("lib/modules/6.8.0-31-generic/other.ko") is State.READY
 
 
 # -- another kernel boots ----------------------------------------------------------------------------------

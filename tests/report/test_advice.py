@@ -11,7 +11,7 @@ from gdrkit.evidence.target import open_host
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.facts.packages import dkms, installed
-from gdrkit.facts.rdma import ports
+from gdrkit.facts.rdma import distance, pairs, ports
 from gdrkit.node import Node
 from gdrkit.repair.config.operators import gpu_operator
 from gdrkit.repair.config.output import ConfigOutput, rendered
@@ -83,6 +83,16 @@ def test_a_kernel_without_the_drivers_modules_gets_advice_where_nothing_shows_wh
     assert "Linux 5.15.0-122-generic has no modules of NVIDIA's driver" in action.line
     assert "sudo dkms autoinstall" in action.line
     assert report(node("kernel-upgraded")).plans, "the near miss: the package of the former kernel is known"
+
+
+def test_a_blocker_with_a_remedy_is_told_beside_one_without():
+    """The container's device files come first, and no step of gdr's moves a GPU nearer to its NIC."""
+    where = node("container-no-infiniband")
+    far = where.after("the topology", [distance.becomes("PHB", pair) for pair in pairs(where)])
+    lines = [action.line for action in report(far).by_hand]
+
+    assert lines[0].startswith("rdma-device-not-in-container: ") and "NCCL_NET_GDR_LEVEL=PHB" in lines[1]
+    assert not report(where).plans and [line for line in lines if line in str(report(where).by_hand)]
 
 
 def test_a_missing_nic_gets_the_advice_of_its_page():

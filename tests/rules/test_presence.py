@@ -7,7 +7,7 @@ from gdrkit.facts.rdma import ports
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
-from gdrkit.rules.rdma_ports import port_down, rdma_device_software
+from gdrkit.rules.rdma_ports import port_down, port_on_one_lane, rdma_device_software
 from gdrkit.rules.rule import Failed, Passed
 from gdrkit.rules.wsl import wsl
 from gdrkit.verdict.cells import paths_closed_by
@@ -309,6 +309,33 @@ class TestPortDown:
             "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0"
         )
         missing(machine(without=(f"{place}/ports",)), port_down)
+
+
+class TestPortOnOneLane:
+    SWITCH = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0"
+    PORT = f"{SWITCH}/0000:18:00.0/infiniband/mlx5_0/ports/1"
+
+    def with_rate(self, rate: str, layer: str = "InfiniBand", state: str = "4: ACTIVE") -> Node:
+        shown = {"rate": rate, "link_layer": layer, "state": state}
+        return machine(
+            files=BARE_METAL | {f"{self.PORT}/{name}": f"{text}\n" for name, text in shown.items()}
+        )
+
+    def test_an_infiniband_port_on_one_lane_is_found(self):
+        found = failed(self.with_rate("100 Gb/sec (1X NDR)"), port_on_one_lane)
+
+        assert (found.seen, found.subject) == ("port 1 has 1 lane, 100 Gbit/s", "mlx5_0")
+
+    @pytest.mark.parametrize("rate", ["400 Gb/sec (4X NDR)", "200 Gb/sec (2X NDR)"])
+    def test_a_whole_port_and_half_of_a_split_one_pass(self, rate):
+        passed(self.with_rate(rate), port_on_one_lane)
+
+    def test_one_lane_is_ordinary_on_ethernet_and_means_nothing_without_a_link(self):
+        not_applicable(self.with_rate("25 Gb/sec (1X EDR)", "Ethernet"), port_on_one_lane)
+        not_applicable(self.with_rate("2.5 Gb/sec (1X SDR)", state="1: DOWN"), port_on_one_lane)
+
+    def test_a_rate_without_lanes_leaves_it_open(self):
+        assert "lanes of mlx5_0/1" in missing(self.with_rate("400 Gb/sec"), port_on_one_lane).source
 
 
 class TestSoftware:

@@ -248,7 +248,17 @@ def test_symbols_decide_whatever_the_version_says():
 
 
 def test_a_driver_without_odp_is_found():
-    assert "CONFIG_INFINIBAND_ON_DEMAND_PAGING" in judged(stack(DMABUF), kernel_lacks_odp).seen
+    """mlx5 of Linux 6.1 without the option: its queues alone use dma-bufs."""
+    machine = stack({"ib_umem_dmabuf_get_pinned": 1})
+
+    assert "CONFIG_INFINIBAND_ON_DEMAND_PAGING" in judged(machine, kernel_lacks_odp).seen
+
+
+def test_a_driver_that_imports_the_function_behind_the_option_was_built_with_it():
+    """mlx5/mr.c calls ib_umem_dmabuf_get() only with on-demand paging."""
+    machine = stack({"ib_umem_dmabuf_get": 1})
+
+    assert passes(machine, kernel_lacks_odp, the_device(machine))
 
 
 @pytest.mark.parametrize("driver", ["ice", "bnxt_en", "efa"])

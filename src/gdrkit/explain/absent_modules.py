@@ -92,7 +92,7 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 
 _GREP = (
-    r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?:-(?P<options>[iEwF]{1,4}) )?"
+    r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?P<options>(?:-[iEwF]{1,4} ){0,3})"
     r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 _PATTERNS = {

@@ -86,7 +86,8 @@ def answer(
     state = None if works or failing is not None else _state(machines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
-    if found and (found[0].weight > NOTE or failing is None or failing in found[0].lines):
+    stopped = not works and (failing is None or failing in found[0].lines) if found else False
+    if found and (found[0].weight > NOTE or stopped):
         return _several(found, machines, about)
     return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 
@@ -225,7 +226,7 @@ def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> 
 
 def _steps(todo: str) -> tuple[str, ...]:
     """The paragraphs of a section, and each item of a list in it."""
-    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- )", paragraph))
+    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- |\d\. )", paragraph))
     return tuple(" ".join(part.split()) for part in parts if part)
 
 

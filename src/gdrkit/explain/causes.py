@@ -24,6 +24,7 @@ from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.messages import MODULE_UNSEEN
+from gdrkit.programs.nvshmem.messages import SEES_NO_MODULE, UNSEEN_BY_NVSHMEM
 from gdrkit.programs.verbs.perftest_log import perftest_run, runs
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed, Rule
@@ -52,10 +53,13 @@ def decides(node: Node, event: LogEvent) -> bool:
 
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
-    if event.message == "hca-disabled":
-        if code in MODULE_UNSEEN or not is_loaded_for_sure(node, PEERMEM):
+    if event.message in ("hca-disabled", SEES_NO_MODULE):
+        program, unseen = ("NCCL", MODULE_UNSEEN)
+        if event.message == SEES_NO_MODULE:
+            program, unseen = ("NVSHMEM", UNSEEN_BY_NVSHMEM)
+        if code in unseen or not is_loaded_for_sure(node, PEERMEM):
             return ""
-        return "nvidia_peermem is loaded, and NCCL needs only one of the two direct paths"
+        return f"nvidia_peermem is loaded, and {program} needs only one of the two direct paths"
     if not module or is_loaded_for_sure(node, module):  # the failure is from another time
         return ""
     return (

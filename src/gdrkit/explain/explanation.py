@@ -73,8 +73,8 @@ STATE = "what the output shows need not matter: nothing in it failed"
 UNDECIDED = "what the line shows has this cause most often, and may have others"
 """Note of a line of a report that names no cause."""
 
-WENT_ON = "the program goes on without it, and fails at something else"
-"""Note of a line that is not why the program failed."""
+WENT_ON = "the program goes on without it"
+"""Note of a line that is not why the program failed, if it did."""
 
 
 class OpenLine(Struct, frozen=True, kw_only=True):

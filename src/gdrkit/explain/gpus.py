@@ -15,11 +15,13 @@ from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.nvidia_smi import without_handle
 from gdrkit.formats.gpu_listing import smi_gpu_in
+from gdrkit.formats.whole_number import whole_number
 
 NO_ADDRESS = "FFFF"
 """PCI domain of a GPU of which only the number is known; the bus is that number. No machine uses this
 domain: PCI segment groups are numbered from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
 
+NAME = "Product Name"
 NumberedText = tuple[str, tuple[int, ...]]
 """A text, and the number of each of its lines in the pasted text."""
 _DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
@@ -135,8 +137,11 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         if (gpu := smi_gpu_in(line.text)) is not None:
             address = gpu.address or _by_number(gpu.number or 0)
             gpus.setdefault(address, []).append((gpu.name, line.number))
-    for address, name, number in (*_of_csv(blocks), *_of_perftest(lines)):
-        gpus.setdefault(address, []).append((name, number))
+    for address, field, value, number in (*_of_csv(blocks), *_of_perftest(lines)):
+        if field == NAME:
+            gpus.setdefault(address, []).append((value, number))
+        else:
+            lost.setdefault(address, []).append((f"    {field} : {value}", number))
     gpus.update((address, []) for address in lost if address not in gpus)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
         return "", ()  # one address, two GPUs: two machines
@@ -144,7 +149,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     for address, found in sorted(gpus.items()):
         trouble = lost.get(address, [])
         printed.append((f"GPU {address}", (found or trouble)[0][1]))
-        printed += [(f"    Product Name : {name}", number) for name, number in found]
+        printed += [(f"    {NAME} : {name}", number) for name, number in found]
         printed += trouble
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
@@ -222,25 +227,34 @@ def _name(lines: list[TextLine]) -> str:
     return next((name[1] for name in names if name), "")
 
 
-def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:
-    """Address, name and line number of each row of `nvidia-smi --query-gpu=name,pci.bus_id --format=csv`."""
+_FIELDS = {"name": NAME, "gpu_name": NAME, "gpu_recovery_action": "GPU Recovery Action"}
+"""What -q calls the columns that are read here: nvidia-smi --help-query-gpu."""
+_INDEXED = ("index", "pci.bus_id", "gpu_bus_id")
+
+
+def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, str, int]]:
+    """Address, field of -q, value and line number of each value that `nvidia-smi --query-gpu=name,pci.bus_id
+    --format=csv` prints."""
     for block in blocks:
         query = next((word for word in block.argv if word.startswith("--query-gpu=")), "")
         columns = query.partition("=")[2].split(",")
-        if block.argv[:1] != ("nvidia-smi",) or not {"name", "gpu_name"} & set(columns):
+        if block.argv[:1] != ("nvidia-smi",) or _FIELDS.keys().isdisjoint(columns):
             continue
         rows = [line for line in block.lines if line.text.count(",") == len(columns) - 1]
-        rows = [line for line in rows if not line.text.startswith(("name", "index", "pci"))]
-        for number, line in enumerate(rows):
+        rows = [line for line in rows if not line.text.startswith((*_FIELDS, *_INDEXED))]
+        for position, line in enumerate(rows):
             values = dict(zip(columns, (value.strip() for value in line.text.split(",")), strict=True))
             address = values.get("pci.bus_id", values.get("gpu_bus_id", ""))
             if not re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d", address):
-                address = _by_number(number)
-            yield address.upper(), values.get("name") or values["gpu_name"], line.number
+                index = whole_number(values.get("index", ""))
+                address = _by_number(position if index is None else index)
+            for column in values:
+                if column in _FIELDS:
+                    yield address.upper(), _FIELDS[column], values[column], line.number
 
 
-def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, int]]:
-    """Address, name and line number of each GPU that perftest lists.
+def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, str, int]]:
+    """Address, field of -q, name and line number of each GPU that perftest lists.
 
     Source: perftest src/cuda_memory.c, init_gpu()."""
     addresses: dict[str, str] = {}
@@ -248,7 +262,8 @@ def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, int]]:
         if listed := re.search(r"CUDA device (\d+): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})", line.text):
             addresses[listed[1]] = f"00000000:{listed[2]}:{listed[3]}.0"
         elif chosen := re.search(r"\[pid = \d+, dev = (\d+)\] device name = \[(.+?)\]?$", line.text):
-            yield addresses.get(chosen[1], _by_number(int(chosen[1]))), chosen[2], line.number
+            address = addresses.get(chosen[1], _by_number(int(chosen[1])))
+            yield address, NAME, chosen[2], line.number
 
 
 def _by_number(number: int) -> str:

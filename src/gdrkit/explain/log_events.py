@@ -97,15 +97,19 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
     return tuple(sorted(found, key=lambda event: event.position))
 
 
+CHANNEL_IS_DIRECT = "/GDRDMA"
+"""In NCCL's line about a channel: transport/net.cc, sendSetup() and recvSetup()."""
 MOST_LINES = 2000
 """Lines that are searched for another failure."""
 
 
 def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
-    """An event after which the program went on, with a note if a later line reports another failure."""
+    """An event after which the program went on, with a note if a later line reports another failure, or that
+    NCCL sends GPU memory directly all the same."""
     later = lines[event.position + 1 :][:MOST_LINES]
     fails = any(reports_failure(line) and event.line.text[-20:] != line.text[-20:] for line in later)
-    return replace(event, note=WENT_ON) if fails else event
+    works = any(CHANNEL_IS_DIRECT in line.text for line in later)
+    return replace(event, note=WENT_ON) if fails or works else event
 
 
 def _event(line: TextLine, position: int) -> LogEvent | None:
@@ -135,12 +139,17 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         from_loader=message.loads,
         from_kernel=from_kernel,
         leads=message.leads,
-        needs_module=not module and (from_kernel or message.loads),
+        needs_module=not module and (message.loads or (from_kernel and _is_of_loading(match.causes))),
         message=message.name,
         note=NO_ERROR if message.hides_error else "",
         goes_on=message.goes_on,
         of_log=is_of_nccl(line.text) and (message.make is not None or "NCCL WARN " in line.text),
     )
+
+
+def _is_of_loading(codes: Iterable[str]) -> bool:
+    """Whether a message of the kernel is about a module: others are about a device or its port."""
+    return any(rule_of(code).loading is not None for code in codes)
 
 
 def _module_in(file: str, text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -152,22 +152,49 @@ def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 
 def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """The index that a job sets, where show_gids lists a NIC's GIDs without it."""
-    listed: dict[str, dict[int, str]] = {}
-    for line in lines:
-        found = _compiled("gid").match(line.text) if line.kind in EVIDENCE else None
-        if found is not None:
-            listed.setdefault(found["device"], {})[int(found["index"])] = found["version"]
+    """The index that a job sets, where a NIC's listed GIDs lack it, or have an address there that is of one
+    link alone (fe80::/10, RFC 4291, 2.5.6) beside one that is not."""
+    listed = _listed_gids(lines)
     wanted = _gid_index(lines) if listed else None
     if wanted is None:
         return
     index, line = wanted
-    for device, versions in listed.items():
-        if index not in versions and "v2" in versions.values():
-            have = ", ".join(str(number) for number, version in versions.items() if version == "v2")
-            note = f"the RoCE v2 addresses of {device} have index {have}, and the job asks for {index}"
+    for device, gids in listed.items():
+        routed = [number for number, gid in gids.items() if gid.is_v2 and not gid.is_link_local]
+        have = routed or [number for number, gid in gids.items() if gid.is_v2]
+        if have and (index not in gids or (routed and gids[index].is_link_local)):
+            numbers = ", ".join(map(str, have))
+            note = f"the RoCE v2 addresses of {device} have index {numbers}, and the job asks for {index}"
+            if index in gids:
+                note += ", the address of its link alone"
             yield Reading(line, lines.index(line), ("gid-index-wrong",), note)
             return
+
+
+class ListedGid(Struct, frozen=True):
+    """An address of a port, as a listing shows it."""
+
+    is_v2: bool
+    is_link_local: bool
+
+
+def _listed_gids(lines: tuple[TextLine, ...]) -> Mapping[str, Mapping[int, ListedGid]]:
+    """The GIDs of each device by index: rows of show_gids and, of the device named before them, of
+    `ibv_devinfo -v`."""
+    listed: dict[str, dict[int, ListedGid]] = {}
+    device = ""
+    for line in lines:
+        if line.kind == "typed":
+            asked = _compiled("asked_device").search(line.text)
+            device = asked[1] if asked else ""
+        elif line.kind in EVIDENCE and (title := _compiled("hca_id").match(line.text)):
+            device = title[1]
+        elif line.kind in EVIDENCE and (found := _compiled("gid").match(line.text)):
+            name, index = found["device"] or device, int(found["index"] or found["number"])
+            gid = ListedGid(found["version"] == "v2", (found["gid"] or found["printed"]).startswith("fe8"))
+            listed.setdefault(name, {})[index] = gid
+    listed.pop("", None)
+    return listed
 
 
 def _empty_gids(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -305,9 +332,12 @@ _PATTERNS = {
     "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
     "uverbs": r"\buverbs\d{1,3}\b",
     "gid": (
-        rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
+        rf"\s*(?:(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+(?P<gid>[0-9a-f:]{{39}})\s+"
+        r"(?:[\d.]+\s+)?|GID\[ {0,3}(?P<number>\d{1,4})\]:\s+(?P<printed>[0-9a-f:.]{2,45}), RoCE )"
         r"(?P<version>v[12])\b"
     ),
+    "hca_id": rf"hca_id:\s*({_NAME})\s*$",
+    "asked_device": rf"\bibv_devinfo\b.{{0,40}}? -d ?({_NAME})",
     "not_connected": r"\s*(?:Failed to modify QP \d+ to RTR|Unable to Connect the HCA's)",
     "empty_gid": r"\s*GID: 00?(?::00?){15}\s*",
     "override": r"\s*(?:alias (?:nvidia|nv)[\w-]* off"

@@ -65,7 +65,8 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     if explanation.answer.kind is AnswerKind.NOTHING:
         yield 2, "", HELPFUL
         yield 0, "", ""
-    asks = explanation.question if explanation.answer.kind is not AnswerKind.NOTHING else None
+    settled = explanation.answer.kind in (AnswerKind.NOTHING, AnswerKind.WORKING)
+    asks = None if settled else explanation.question
     if verbose or not _is_final(explanation):
         yield from _others(explanation.answer, asks, len(machines) > 1)
     yield from _besides(explanation.answer)
@@ -127,7 +128,11 @@ def _no_fix(explanation: Explanation, causes: tuple[str, ...]) -> str:
 
 def _first_steps(steps: tuple[str, ...]) -> tuple[str, ...]:
     """The first paragraph of what to do, with the list that follows it."""
-    return (*steps[:1], *itertools.takewhile(lambda step: step.startswith("- "), steps[1:]))
+    return (*steps[:1], *itertools.takewhile(_is_item, steps[1:]))
+
+
+def _is_item(step: str) -> bool:
+    return step.startswith("- ") or (step[:1].isdigit() and step[1:3] == ". ")
 
 
 def _head(answer: Answer) -> str:

@@ -32,6 +32,9 @@ Source: Linux drivers/infiniband/hw/*/Makefile, and each module's auxiliary bus 
 DMABUF_SYMBOLS = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_get_pinned")
 DEVX_SYMBOL = "ib_umem_dmabuf_get_pinned"
 ODP_SYMBOL = "ib_umem_odp_get"
+MLX5_DMABUF_SYMBOL = "ib_umem_dmabuf_get"
+"""mlx5 calls it only behind IS_ENABLED() of on-demand paging, so a module that imports it has both.
+Source: Linux drivers/infiniband/hw/mlx5/mr.c, mlx5_ib_reg_user_mr_dmabuf(), since 5.12."""
 ODP_OPTION = "CONFIG_INFINIBAND_ON_DEMAND_PAGING"
 
 
@@ -77,9 +80,13 @@ def queues_take_dmabuf(node: Node) -> bool:
     module = "mlx5_ib"
     if is_built_in(node, module):
         raise EvidenceMissing(Missing("imports of mlx5_ib", MissingReason.UNDECIDED, "uname -r"))
+    return _imports_exactly(node, module, DEVX_SYMBOL)
+
+
+def _imports_exactly(node: Node, module: str, symbol: str) -> bool:
     path = modules.loaded_path(node, module)
-    found = DEVX_SYMBOL in modules.imports(node, path)
-    node.cite(path, ".symtab", f"{'imports' if found else 'no import of'} {DEVX_SYMBOL}")
+    found = symbol in modules.imports(node, path)
+    node.cite(path, ".symtab", f"{'imports' if found else 'no import of'} {symbol}")
     return found
 
 
@@ -114,13 +121,16 @@ def is_built_in(node: Node, module: str) -> bool:
 
 
 @fact
-def on_demand_paging(node: Node, module: str) -> bool:
-    """Whether an RDMA driver was built with on-demand paging, by its imports, else by the kernel's options.
+def on_demand_paging(node: Node) -> bool:
+    """Whether mlx5_ib was built with on-demand paging, by its imports, else by the kernel's options.
 
     The options apply only to the kernel's own modules, not to OFED's.
     """
+    module = "mlx5_ib"
     try:
-        return _imports(node, module, ODP_SYMBOL)
+        if _imports(node, module, ODP_SYMBOL):
+            return True
+        return not is_built_in(node, module) and _imports_exactly(node, module, MLX5_DMABUF_SYMBOL)
     except EvidenceMissing as error:
         if isinstance(error, EvidenceAbsent):
             raise

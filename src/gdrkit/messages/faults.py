@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
 from gdrkit.messages.message import Meaning, MessageTemplate
+from gdrkit.messages.verbs_failures import causes_of
 
 _OTHER_LAYOUT = Meaning(
     "This line is harmless: rdma_topo judges machines with Data Direct, those with GPU and NIC on root ports"
@@ -71,7 +74,7 @@ ROWS = (
     MessageTemplate(
         "kernel",
         "ibv_modify_qp{:.{0,60}}No such device",
-        ("gid-index-wrong",),  # the GID belongs to no interface here, as in a container without it
+        causes_of("ibv_modify_qp", errno.ENODEV),
         decides=False,
         source="Linux drivers/infiniband/core/roce_gid_mgmt.c",
         open_end=True,

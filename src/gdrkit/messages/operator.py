@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.message import Meaning, MessageTemplate
 
 _SCRIPT = "gpu-driver-container ubuntu24.04/nvidia-driver"
 _RELOAD = f"{_SCRIPT}, reload_nvidia_peermem()"
@@ -55,5 +55,34 @@ ROWS = (
         ("peermem-blocks-ofed",),
         source="Mellanox/doca-driver-build entrypoint.sh, unload_blocking_modules()",
         open_end=True,
+    ),
+    MessageTemplate(
+        "kubernetes",
+        r"Insufficient {resource:(?:rdma|openshift\.io|vpc\.amazonaws\.com)/[\w.-]{1,60}"
+        r"|nvidia\.com/(?!gpu\b|mig-)[\w.-]{1,60}}",
+        meaning=Meaning(
+            "Kubernetes finds no node with enough of a network resource that the pod requests: its device"
+            " plugin offers none, or all of them are taken",
+            "Look at Allocatable in `kubectl describe node`. If it is 0, the selectors of the resource"
+            " (ifNames, vendors, deviceIDs, drivers) match no interface of the node: compare them with what"
+            " `ibdev2netdev` prints there",
+        ),
+        source="kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go; Mellanox"
+        "/k8s-rdma-shared-dev-plugin and k8snetworkplumbingwg/sriov-network-device-plugin: selectors",
+        open_end=True,
+        sample="0/3 nodes are available: 3 Insufficient rdma/rdma_shared_device_a.",
+    ),
+    MessageTemplate(
+        "bash",
+        r"{:/[\w./-]{0,80}nvidia-driver}: line {number:\d{1,6}}: {variable:\w{1,60}}: unbound variable",
+        meaning=Meaning(
+            "The script of the driver container stops at a variable that is not set: a fault of this image,"
+            " or of one that does not fit the node's distribution, and not of a module or of the node",
+            "Use a driver image and a GPU Operator of releases that fit each other and the distribution; for"
+            " nvidia-peermem alone, dma-buf with the open kernel modules needs no such container",
+        ),
+        source="GNU bash, set -u; gpu-driver-container rhel9/nvidia-driver",
+        open_end=True,
+        sample="/usr/local/bin/nvidia-driver: line 769: RHEL_VERSION: unbound variable",
     ),
 )

@@ -36,6 +36,8 @@ from gdrkit.facts.modules import module_path
 from gdrkit.facts.next_kernel import has_driver, next_kernel
 from gdrkit.facts.peer_memory import CLIENT, LEGACY
 from gdrkit.facts.running_files import RDMA_STACK, RunningFile, running_file
+from gdrkit.facts.secure_boot import module_signatures_supported
+from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, if_absent, if_missing
@@ -126,7 +128,10 @@ class _Changes:
         self.files = {name: path for name, path in here.items() if path is not None}
         self.is_former = any(path and path != _file(node, name) for name, path in self.files.items())
         self.loads_peermem = not peermem or bool(_loader(node))
-        self.any = bool(self.files) or not self.loads_peermem
+        # what runs was accepted before its key was revoked, and is not accepted again
+        ours = (name for name in (DRIVER, PEERMEM) if name in watched and name in self.before)
+        self.revoked = frozenset(name for name in ours if _is_revoked(node, name))
+        self.any = bool(self.files or self.revoked) or not self.loads_peermem
 
     def confidences(self) -> Iterator[Confidence]:
         """Of the facts that show what changes. It is likely that the boot loads the installed files, unless
@@ -140,7 +145,9 @@ class _Changes:
         """The facts that the boot sets."""
         yield from self._installed()
         after = self.before
-        if DRIVER in self.files and not self._is_accepted(DRIVER, self._without(NVIDIA)):
+        if (DRIVER in self.files or DRIVER in self.revoked) and not self._is_accepted(
+            DRIVER, self._without(NVIDIA)
+        ):
             after = self._without(NVIDIA)
         elif not self.loads_peermem or not self._peermem_is_accepted():
             after = self._without(PEERMEM)
@@ -166,7 +173,7 @@ class _Changes:
         return {name: one for name, one in self.before.items() if not name.startswith(start)}
 
     def _peermem_is_accepted(self) -> bool:
-        if not self.files or PEERMEM not in self.before:
+        if not (self.files or self.revoked) or PEERMEM not in self.before:
             return True
         return self._is_accepted(PEERMEM, self._without(PEERMEM))
 
@@ -178,6 +185,18 @@ class _Changes:
         if prediction.undecided:
             raise _undecided(f"result of loading {module} at boot", f"gdr modprobe {module}")
         return prediction.loaded
+
+
+def _is_revoked(node: Node, name: str) -> bool:
+    """Whether the key of a module's file is known to be revoked. The kernel reads the lists of the firmware
+    and of shim at boot: security/integrity/platform_certs/load_uefi.c."""
+
+    def revoked() -> bool:
+        path = _file(node, name)
+        signed = bool(path) and module_signatures_supported(node)
+        return signed and signature_check(node, path).state is SignatureState.REVOKED
+
+    return if_missing(False, revoked)
 
 
 def _booted(node: Node, name: str) -> str | None:

@@ -48,13 +48,12 @@ from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 
 def advice(node: Node, verdict: Verdict, consumer: str) -> tuple[AskPerson, ...]:
-    """For a node that is blocked: each blocker without a remedy; if all have one, and none leads to ready,
-    each blocker, with what the GPU Operator has for it. Promises nothing about the verdict."""
+    """For a node that is blocked, and that no plan makes ready: each blocker, also one with a remedy,
+    with what the GPU Operator has for it. Promises nothing about the verdict."""
     state = verdict.of(consumer)
     if state.state is not State.BLOCKED:
         return ()
-    blockers = dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by)
-    by_hand = [result for result in blockers if not result.rule.remedies] or blockers
+    by_hand = dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by)
     found = [AskPerson(what=text) for text in dict.fromkeys(_about(node, one) for one in by_hand)]
     for remedy in map(remedy_of, dict.fromkeys(name for one in by_hand for name in one.rule.remedies)):
         way = means(node, remedy)

@@ -25,7 +25,8 @@ def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
     option.
 
     How to tell: `grep ON_DEMAND_PAGING /boot/config-$(uname -r)` prints that
-    CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set, or mlx5_ib does not import ib_umem_odp_get.
+    CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set, or mlx5_ib imports neither ib_umem_odp_get nor
+    ib_umem_dmabuf_get.
     `gdr probe verbs` shows that `ibv_reg_dmabuf_mr` fails with EOPNOTSUPP (95).
 
     What to do: Install a kernel with that option, or OFED, which brings its own modules.
@@ -37,6 +38,8 @@ def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
     """
     if not device.driver.startswith("mlx5") and (device.driver or not device.name.startswith("mlx5")):
         return NotApplicable("only mlx5 needs it")
-    if on_demand_paging(node, "mlx5_ib"):
+    if on_demand_paging(node):
         return Passed("built with on-demand paging")
-    return Failed(seen=f"{ODP_OPTION} is off", expected=f"{ODP_OPTION}=y", subject=device.name)
+    return Failed(
+        seen=f"mlx5_ib was built without {ODP_OPTION}", expected=f"{ODP_OPTION}=y", subject=device.name
+    )

@@ -1,13 +1,14 @@
-"""RDMA devices without a direct path: ports that are down, devices implemented in software."""
+"""RDMA devices without a direct path, or with a slow one: ports down or on one lane, software."""
 
 from __future__ import annotations
 
+from gdrkit.facts.port_width import port_lanes
 from gdrkit.facts.rdma import RdmaDevice, RdmaPort, nics, ports, rdma_devices
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.no_rdma_device import nic_expected
-from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
@@ -32,7 +33,9 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if
        its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
-    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong.
+    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
+       log may (`Port module event`). After `Power budget exceeded` the NIC keeps the module off: connect
+       the card's own power cable, or use a slot with more power or a module that needs less.
     3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
     Why: There is no cable, the port or the switch port is turned off, or, in state INIT, the fabric has no
@@ -72,6 +75,50 @@ def _waits_for(port: RdmaPort) -> str:
         return f"it is turned off. `sudo ibportstate -C {port.device} -D 0 {port.number} enable` starts it."
     names = f"/sys/class/infiniband/{port.device}/device/net"
     return f"it is turned off. `sudo ip link set NAME up` with the name in {names} starts it."
+
+
+@rule(
+    "port-on-one-lane",
+    Layer.HARDWARE,
+    per=rdma_devices,
+    slows=REGISTRATION,
+    reported_by=(DecidingCommand("cat /sys/class/infiniband/*/ports/*/rate", "`(1X `"),),
+    cost="The port carries the rate of one lane: a quarter of what the cable could.",
+)
+def port_on_one_lane(node: Node, device: RdmaDevice) -> Outcome:
+    """An InfiniBand port runs on one lane of its cable.
+
+    Cost: The port carries the rate of one lane, and nothing reports an error.
+
+    How to tell: `cat /sys/class/infiniband/<device>/ports/*/rate` prints `(1X ...)`. A port in use has four
+    lanes, or two where a cable is split between two ports. On Ethernet one lane is an ordinary cable.
+
+    What to do: Reseat or clean both ends of the cable, and try another cable, module or switch port.
+    `sudo mlxlink -d <device>` shows the lanes; `sudo ibportstate -C <device> -D 0 <port> query` shows in
+    LinkWidthEnabled whether someone allowed no more than one.
+
+    Why: If lanes fail as the link is trained, InfiniBand goes on with fewer. Dirt, a bent pin or a bad
+    cable is enough.
+
+    Source: Linux drivers/infiniband/core/sysfs.c, rate_show(); include/rdma/ib_verbs.h, enum ib_port_width;
+    ibportstate(8).
+    """
+    active = [
+        port
+        for port in ports(node, device.name)
+        if port.state == "ACTIVE" and port.link_layer == "InfiniBand"
+    ]
+    if not active:
+        return NotApplicable("no active InfiniBand port")
+    lanes = {port: port_lanes(node, device.name, port.number) for port in active}
+    single = next((port for port, count in lanes.items() if count == 1), None)
+    if single is None:
+        return Passed(", ".join(f"port {port.number} has {count} lanes" for port, count in lanes.items()))
+    return Failed(
+        seen=f"port {single.number} has 1 lane, {single.rate_gbit_per_s:g} Gbit/s",
+        expected="4 lanes, or 2 of a split cable",
+        subject=device.name,
+    )
 
 
 @rule(

@@ -27,12 +27,16 @@ _deepep = functools.partial(MessageTemplate, "deepep", open_end=True, decides=Fa
 _TRAFFIC = ("retry-exceeded", "gid-index-wrong", "acs-redirect", "ibgda-peer-mapping-denied")
 """Time-outs of DeepEP: memory was registered, so packets or doorbells are lost."""
 
+SEES_NO_MODULE = "nvshmem-sees-no-module"
+UNSEEN_BY_NVSHMEM = ("peermem-not-loaded", "nvshmem-misses-peermem")
+"""Why NVSHMEM finds no module: its other causes are about dma-buf, the other path."""
+
 ROWS = (
     _line(
         "neither nv_peer_mem, or nvidia_peermem detected. Skipping transport",
-        ("peermem-not-loaded", "nvshmem-misses-peermem", "driver-proprietary", "dmabuf-disabled-by-env",
-         "gpu-unsupported"),
+        (*UNSEEN_BY_NVSHMEM, "driver-proprietary", "dmabuf-disabled-by-env", "gpu-unsupported"),
         source=f"{_IBGDA}, ibrc.cpp, ibdevx.cpp: printed only without dma-buf",
+        name=SEES_NO_MODULE,
     ),
     _line(
         f"mem registration failed. Reason: {strerror(EFAULT)}",
