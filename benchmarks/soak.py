@@ -7,6 +7,10 @@ flight, from host memory and, with `--gpus`, from a GPU each, with and without s
 byte is checked. A session ends in one of three ways: in good order, with the death of the other process
 (SIGKILL), or with a message that is never sent, whose wait times out. Then the next one connects.
 
+With GPUs a run is about one path. One with all three stood still once, for a minute: our own copies wait
+behind messages where streams share one of the GPU's hardware queues (docs/transport.md), and three paths
+have more streams than there are queues. That this was the cause is likely, and was not proven.
+
 A byte that differs, a wait of more than a minute, an error that does not belong to the session's end, and a
 process that does not end are failures, and exit code 1. The last line says what memory and how many file
 descriptors and threads this process had early and at the end.
@@ -231,6 +235,8 @@ def main() -> None:
         port, key, path, gpu = options.follow
         follow(int(port), key, path, None if gpu == "-1" else int(gpu))
         return
+    if options.gpus and "," in options.paths:
+        parser.error("--gpus takes one path: the streams of several share hardware queues")
     first, second = options.gpus.split(",") if options.gpus else (None, None)
     gpus = (None if first is None else int(first), None if second is None else int(second))
     found = soak(options.paths.split(","), gpus, options.minutes, options.pause)
