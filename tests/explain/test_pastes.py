@@ -361,9 +361,30 @@ BRANCH = "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  {}.45.04  Re
 
 def test_a_driver_that_does_not_serve_an_efa_with_a_coherent_gpu_is_named():
     text = f"$ lspci\n{COHERENT}{EFA}$ cat /proc/driver/nvidia/version\n{BRANCH}"
-    assert explained(text.format(595)).answer.now[0].startswith("Stay on R580")
+    assert "R580" in explained(text.format(595)).answer.now[0]
     assert "R580" not in as_text(explained(text.format(580)))
     assert "R580" not in as_text(explained(text.format(595).replace("GB300", "GH100")))
+
+
+FORCE_PCIE = "[  1.2] NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE\n"
+
+
+@pytest.mark.parametrize(
+    "efa",
+    [
+        "n1:87:87 [0] NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n",
+        "$ ls /sys/class/infiniband\nrdmap16s0 rdmap32s0\n",
+        f"$ lspci\n{EFA}",
+    ],
+)
+def test_no_acs_bit_is_advised_for_an_efa(efa: str):
+    found = explained(f"{efa}$ dmesg | tail -1\n{FORCE_PCIE}")
+    assert (found.answer.cause, found.answer.sureness) == ("efa-mapping-refused", "certain")
+    assert "acs-bits-differ" not in as_text(found)
+
+
+def test_a_refused_mapping_for_another_nic_keeps_its_cause():
+    assert codes_of(f"$ ls /sys/class/infiniband\nmlx5_0 mlx5_1\n{FORCE_PCIE}") == ["iommu-groups-differ"]
 
 
 def test_a_diagnosis_that_passed_is_not_about_the_network():

@@ -118,12 +118,12 @@ def _skipped(line: int) -> Statement:
 
 
 def _without_lines(line: int) -> Statement:
-    """That a report has its header or its end, and no check. The passive one follows asynchronously, in the thread of
-    RAS: src/ras/diagnostics.cc."""
+    """That a report has its header or its end, and no check. The passive one follows asynchronously, in the
+    thread of RAS: src/ras/diagnostics.cc."""
     return Statement(
         effect=Effect.OPEN, check="report", line=line, brief="the log has no line of a check",
-        text="a report begins or ends, and the log has no line of a check: the job ended before it, or the log "
-        "lacks what the processes printed to stdout",
+        text="a report begins or ends, and the log has no line of a check: the job ended before it, or the "
+        "log lacks what the processes printed to stdout",
         todo="keep what all ranks print to stdout, and let the job run on after it has made its "
         "communicators",
     )  # fmt: skip
