@@ -383,6 +383,18 @@ def test_no_acs_bit_is_advised_for_an_efa(efa: str):
     assert "acs-bits-differ" not in as_text(found)
 
 
+def test_a_refused_mapping_that_a_person_quotes_of_an_efa_has_its_cause_too():
+    words = "On p6e-gb300r NCCL aborted, and the kernel logged `NVRM: dma-buf attach failed: {}`.\n"
+    words = words.format("topology not supported for mapping type FORCE_PCIE")
+    assert codes_of(words) == ["efa-mapping-refused"]
+    assert codes_of(words.replace("p6e-gb300r", "our GB300")) == ["iommu-groups-differ"]
+
+
+def test_an_annotation_after_a_short_arrow_is_not_the_program_s():
+    text = "CmaTotal:        0 kB\nCmaFree:    940604 kB     <- 919 MiB free against a total of 0\n"
+    assert explained(text).answer.cause == "memory-held-for-kexec"
+
+
 def test_a_refused_mapping_for_another_nic_keeps_its_cause():
     assert codes_of(f"$ ls /sys/class/infiniband\nmlx5_0 mlx5_1\n{FORCE_PCIE}") == ["iommu-groups-differ"]
 

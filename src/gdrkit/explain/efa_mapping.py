@@ -22,6 +22,14 @@ _COHERENT = re.compile(r"\bNVIDIA(?: Corporation)? GB[23]00\b|\bp6e-gb[23]00")
 _EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
 
 
+_NAMED = re.compile(r"\bEFA\b|\baws-ofi-nccl\b|\bp6e-gb[23]00")
+
+
+def names_efa(lines: Sequence[TextLine]) -> bool:
+    """Whether people name an EFA, or an instance that has one."""
+    return any(_NAMED.search(line.text, 0, LINE_CHARACTERS) for line in lines)
+
+
 def shows_efa(lines: Sequence[TextLine]) -> bool:
     """Whether lines show an EFA: its name in a listing, or the plugin that serves no other NIC on AWS."""
     return _first(lines, _EFA) is not None

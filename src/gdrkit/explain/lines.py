@@ -127,7 +127,7 @@ _PATTERNS = {
     "domain": r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])",
     "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
     "comment": r"\s*(?:#|//) ?(?=\S)",
-    "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
+    "arrow": r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$",
     "emphasis": r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*",
     "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
     "advice": (
