@@ -393,6 +393,8 @@ def test_a_refused_mapping_that_a_person_quotes_of_an_efa_has_its_cause_too():
 def test_an_annotation_after_a_short_arrow_is_not_the_program_s():
     text = "CmaTotal:        0 kB\nCmaFree:    940604 kB     <- 919 MiB free against a total of 0\n"
     assert explained(text).answer.cause == "memory-held-for-kexec"
+    post = f"On DGX Spark GB10 we get `ibv_reg_mr_iova2: Cannot allocate memory`:\n```\n{text}```\n"
+    assert explained(post).answer.cause == "memory-held-for-kexec"
 
 
 def test_a_refused_mapping_for_another_nic_keeps_its_cause():
