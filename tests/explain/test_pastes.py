@@ -408,3 +408,32 @@ def test_a_diagnosis_that_passed_is_not_about_the_network():
     failed = explained(passed.replace("Pass", "Fail")).answer
     assert (failed.kind, failed.cause) == ("nothing", None)
     assert failed.lines[0].text.startswith("| PCIe")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("NCCL WARN NCCL cannot use more than 8 rails.", "NCCL cannot use more than 8 rails"),
+        (
+            "NCCL WARN NET/IB: NCCL_IB_PKEY_VALUE=0x8001 not found in PKey table (pkey_tbl_len=128, port=1)",
+            "NCCL_IB_PKEY_VALUE=0x8001",
+        ),
+        (
+            "NCCL INFO GDRCOPY enabled using NCCL internal DMA-BUF mmap backend",
+            "exported as a dma-buf",
+        ),
+        (
+            "NCCL INFO GIN/GDAKI: device mlx5_0 preHopper=0 dataDirectNic=1 mcst=1",
+            "GIN uses the NIC over Data Direct",
+        ),
+    ],
+)
+def test_lines_of_the_newest_nccl_are_read(line: str, words: str):
+    found = explained(f"n1:7:9 [0] {line}\n").answer
+    assert found.cause is None
+    assert words in found.sentence
+
+
+def test_a_nic_without_data_direct_is_not_said_to_use_it():
+    line = "n1:7:9 [0] NCCL INFO GIN/GDAKI: device mlx5_0 preHopper=0 dataDirectNic=0 mcst=0\n"
+    assert "Data Direct" not in explained(line).answer.sentence

@@ -97,9 +97,7 @@ def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate
     failing = [line for machine in machines for line in machine.open]
     proven = (rule_of(problem.code) for machine in machines for problem in machine.established)
     if any(one.layer is Layer.KERNEL and one.default_status is Status.WARNING for one in proven):
-        topics = replace(
-            topics, direct=False
-        )  # not the memory of a GPU that is named
+        topics = replace(topics, direct=False)  # not the memory of a GPU that is named
     for candidate in _of_machines(machines, topics, failing):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())
