@@ -261,12 +261,14 @@ def _other_link(value: str) -> str:
 def _life_fault(line: int, life: VariableLife, value: str, where: str) -> ConfigFault:
     """That some releases of NCCL do not read a variable, or its value; they print no line about it."""
     if life.until:
-        seen = f"NCCL {life.until} and newer do not read it; only {life.since} and newer before that did"
-        return fault_at(line, "variable-removed", where, seen, "no setting", "warning")
+        seen = f"NCCL {life.until} and newer do not read it"
+        if life.since:
+            seen += f"; only {life.since} and newer before that did"
+        return fault_at(line, "variable-removed", where, seen, life.instead or "no setting", "warning")
     if is_ineffective(life, value):
         expected = f"one of {', '.join(life.values)}"
         return fault_at(line, "value-ignored", where, f"{value!r} is not a value of it", expected, "warning")
-    seen = f"NCCL before {life.since} ignores it; {life.effect}"
+    seen = f"NCCL before {life.since} ignores it" + (f"; {life.effect}" if life.effect else "")
     return fault_at(line, "variable-new", where, seen, f"NCCL {life.since} or newer", "note")
 
 
