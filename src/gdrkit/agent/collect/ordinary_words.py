@@ -89,54 +89,54 @@ _WORDS = """
     likely limit limited limits lines linkage linkonce links linux listed listen lists little livepatch
     lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized localrank localranks
     localread locate lockdown locked logged longer looked looks lookup losing lowest lscpu lsinitramfs
-    lsinitrd lsmod lspci ltige lustre machine machineconfiguration machined machines magic major malformed
-    managed management manager manifest mappable mapped mapping mappings marking master match matches
-    matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant measure measured median
-    mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev merging message messages
-    metadata metal methods microsoft migrate minimum minor minute mismatch mismatched misread missed misses
-    missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable mobile model models modify
-    modinfo modpost modprobe module modules modulo modversion modversions mofed moire moklistrt moklistxrt
-    moksbstatert mokutil mooncake mostly mount mountinfo mpcomm mpcommtransport mpiexec mpirun msccl mscclpp
-    multi multicast multiple named names namespace ncclcommqueryproperties ncclcommregister
-    nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclibdmabufsupport ncclibfindmatchingdev
-    ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices ncclibmakevdeviceinternal
-    ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen ncclsocketinit nccltopoaddcpu
-    nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr nccltopocomputepaths
-    nccltopofillnet nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet nccltopogetlocalnettype
-    nccltopopopulatenics nccltoposetpaths ndevs nearer nearest necessary needs negada negato neigh neither
-    nessun netdevs netgdrread network networking never newer newest nicclusterpolicy nicht nicnodepolicy
-    niedost niedozwolona nnodes nnvvv noarch nodes nodigest nohup normal notes nothing notice nouveau
-    npackage nranks nstatus nthreads numactl number numbers numerical nutanix nvalloc nversion nvidia
-    nvidiadriver nvldomainsize nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt
-    nvswitch nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset
-    ofiutils ofiwg often older online onnect opcode opened openfabrics openib openibd opening openmpi
-    opensource openstack openucx opera operaci operacja operating operation operations operator operazione
-    optimal option options oracle order original osapi oscreateosdescriptorfromiomemory osinit osmemdesc
-    osrelease other others outer outofmemoryerror output outside overflow overlay override overriding owned
-    owner package packages packed packet packets pagemap pager pages paging pairs panic parallels param
-    parameter parameters params parent parentheses parmtype parse parsed parser partial partition partitions
-    partner partners parts party pascal pasid passed passendes passes passthrough pasta patch paths payload
-    pcieport pciutils peerdirect peermappingoverride peermem peermemlinkage peers people perftest perhaps
-    permanent permessa permesso permise permiso permiss permission permissions permissive permitida
-    permitted persistent phase physfn physical pingpong pinned pipeline pkeys pkgconfig place plain planes
-    platform please pliku plugin plugins pmflt pmfsltd pmorjan pointer policy ports positions posix
-    possibilities possible posted postinst posts power powerpc prediction prefer prefix pretty primary prime
-    print printed printf printk prints private privilege probe probed problem process processes
-    processgroupnccl processing processor processors product products profile program programs progress
-    project proof properties property proprietary props protected protection proto protocol protocole
-    protocollo protocolo protok protokoll prove provi provider providers proxy prune przekroczony przydzieli
-    python pytorch quadro quality query question queue queues quiet quote quoted rails raises ramfs range
-    ranks ransport rates ration rdmacm rdmatransport reach reached reaches readable readlink reads ready
-    reason reasons reboot receive received receives receiving recent recommended record recover recovery
-    recurso recusada redirect redirects refcnt reference refused refuses regattr regex region regions
-    register registered registering registers registrable registration registrations registry registrydwords
-    registrydwordsperdevice regmr regression rejected release releases relevant reload reloading remaining
-    remapped remapping remote remove removed removes rendezvous repeat repeated replace replaced report
-    reported reports reqredir request requested requests require required requirements requires
-    reregistration reseat reserved reset resiliency resize resized resolvable resolve resolves resource
-    resources responding ressource restart restorecon restored restricted result results retain retcode
-    retired retpoline retries retrieve retry retrying return returned returning returns revision revocation
-    revoked revovery ribfdcnc right rights rings rique riscv riser risorsa river rlimit
+    lsinitrd lsmod lspci ltige lustre machine machineconfig machineconfiguration machined machines magic
+    major malformed managed management manager manifest mappable mapped mapping mappings marking master
+    match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant measure measured
+    median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev merging message
+    messages metadata metal methods microsoft migrate minimum minor minute mismatch mismatched misread
+    missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable mobile model
+    models modify modinfo modpost modprobe module modules modulo modversion modversions mofed moire
+    moklistrt moklistxrt moksbstatert mokutil mooncake mostly mount mountinfo mpcomm mpcommtransport mpiexec
+    mpirun msccl mscclpp multi multicast multiple named names namespace ncclcommqueryproperties
+    ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclibdmabufsupport
+    ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices
+    ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen
+    ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr
+    nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet
+    nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths ndevs nearer nearest necessary needs
+    negada negato neigh neither nessun netdevs netgdrread network networking never newer newest
+    nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv noarch nodes nodigest nohup
+    normal notes nothing notice nouveau npackage nranks nstatus nthreads numactl number numbers numerical
+    nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize nvlink nvlinks nvlinktransport nvmem nvmldev
+    nvreg nvshmem nvshmemi nvshmemt nvswitch nvswitches object objects obtain oczekiwania odify ofeddriver
+    offer offered offers offset ofiutils ofiwg often older online onnect opcode opened openfabrics openib
+    openibd opening openmpi opensource openstack openucx opera operaci operacja operating operation
+    operations operator operazione optimal option options oracle order original osapi
+    oscreateosdescriptorfromiomemory osinit osmemdesc osrelease other others outer outofmemoryerror output
+    outside overflow overlay override overriding owned owner package packages packed packet packets pagemap
+    pager pages paging pairs panic parallels param parameter parameters params parent parentheses parmtype
+    parse parsed parser partial partition partitions partner partners parts party pascal pasid passed
+    passendes passes passthrough pasta patch paths payload pcieport pciutils peerdirect peermappingoverride
+    peermem peermemlinkage peers people perftest perhaps permanent permessa permesso permise permiso permiss
+    permission permissions permissive permitida permitted persistent phase physfn physical pingpong pinned
+    pipeline pkeys pkgconfig place plain planes platform please pliku plugin plugins pmflt pmfsltd pmorjan
+    pointer policy ports positions posix possibilities possible posted postinst posts power powerpc
+    prediction prefer prefix pretty primary prime print printed printf printk prints private privilege probe
+    probed problem process processes processgroupnccl processing processor processors product products
+    profile program programs progress project proof properties property proprietary props protected
+    protection proto protocol protocole protocollo protocolo protok protokoll prove provi provider providers
+    proxy prune przekroczony przydzieli python pytorch quadro quality query question queue queues quiet
+    quote quoted rails raises ramfs range ranks ransport rates ration rdmacm rdmatransport reach reached
+    reaches readable readlink reads ready reason reasons reboot receive received receives receiving recent
+    recommended record recover recovery recurso recusada redirect redirects refcnt reference refused refuses
+    regattr regex region regions register registered registering registers registrable registration
+    registrations registry registrydwords registrydwordsperdevice regmr regression rejected release releases
+    relevant reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat
+    repeated replace replaced report reported reports reqredir request requested requests require required
+    requirements requires reregistration reseat reserved reset resiliency resize resized resolvable resolve
+    resolves resource resources responding ressource restart restorecon restored restricted result results
+    retain retcode retired retpoline retries retrieve retry retrying return returned returning returns
+    revision revocation revoked revovery ribfdcnc right rights rings rique riscv riser risorsa river rlimit
     rmforcedisableiomapwc rminitadapter rmmod rmperformversioncheck rootfs route routed routine routing
     rovider rules running runningmodule runtime runtimeerror salida sample saved scaduta scatter schema
     scope scripts sechdrs second secondary seconds secstrings section secure secureboot security segment
