@@ -214,7 +214,7 @@ def _device(
 
 def _link(node: Node, reader: _NodeReader, address: str, above: tuple[str, ...]) -> DeviceLink:
     """The link above a device; its maximum is that of the weaker end. None for a GPU whose memory NICs reach
-    over C2C: its link carries none of it, and is no fault where it has one lane."""
+    over C2C: its link carries none of it, so one lane is not a fault."""
     own = reader("PCIe links", lambda: link(node, address))
     if own is None:
         return DeviceLink()
