@@ -90,25 +90,25 @@ _WORDS = """
     license likely limit limited limits lines linkage linkonce links linux listed listen lists little
     livepatch lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized localrank
     localranks localread locate lockdown locked logged longer looked looks lookup losing lowest lscpu
-    lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfiguration machined machines magic major
-    malformed managed management manager manifest mappable mapped mapping mappings marking master match
-    matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant measure measured
-    median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev merging message
-    messages metadata metal methods microsoft migrate minimum minor minute mismatch mismatched misread
-    missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable mobile model
-    models modify modinfo modpost modprobe module modules modulo modversion modversions mofed moire
-    moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mountinfo mpcomm mpcommtransport
-    mpiexec mpirun msccl mscclpp multi multicast multiple named names namespace ncclcommqueryproperties
-    ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclibdmabufsupport
-    ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices
-    ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen
-    ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr
-    nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet
-    nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths nconnections ncontexts ndevs nearer
-    nearest necessary needs negada negato neigh neither nessun netdevs netgdrread network networking never
-    newer newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv noarch nodes
-    nodigest nohup normal notes nothing notice nouveau npackage nranks nstatus nthreads numactl number
-    numbers numerical nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize nvlink nvlinks
+    lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfig machineconfiguration machined
+    machines magic major malformed managed management manager manifest mappable mapped mapping mappings
+    marking master match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant
+    measure measured median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev
+    merging message messages metadata metal methods microsoft migrate minimum minor minute mismatch
+    mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable
+    mobile model models modify modinfo modpost modprobe module modules modulo modversion modversions mofed
+    moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mountinfo mpcomm
+    mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple named names namespace
+    ncclcommqueryproperties ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid
+    ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit
+    ncclibinitdevices ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit
+    ncclshmopen ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge
+    nccltopocheckgdr nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal
+    nccltopogetlocalnet nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths nconnections ncontexts
+    ndevs nearer nearest necessary needs negada negato neigh neither nessun netdevs netgdrread network
+    networking never newer newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv
+    noarch nodes nodigest nohup normal notes nothing notice nouveau npackage nranks nstatus nthreads numactl
+    number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize nvlink nvlinks
     nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch nvswitches object objects obtain
     oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg often older online onnect opcode
     opened openfabrics openib openibd opening openmpi opensource openstack openucx opera operaci operacja

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.talos import modules_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
@@ -20,7 +22,6 @@ from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.rules.manifest_invalid import ROLE
-from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
 def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -181,7 +182,7 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
 
 
 def _talos(manifest: Manifest) -> Iterator[ConfigFault]:
-    line = asks_for_peermem(manifest)
+    line = dict(modules_of(manifest)).get(PEERMEM)
     if line:
         seen = "nvidia_peermem: always a stub on Talos; loading fails with invalid argument"
         path = "machine.kernel.modules" if manifest.kind == "MachineConfiguration" else "name"
