@@ -220,6 +220,7 @@ LIMITS = (
     ("text for `explain` whose ends are read", "cli.long_text", "LONGEST_BYTES", BYTES),
     ("time of an answer of `mcp`", "cli.mcp_server", "SECONDS", SECONDS),
     ("file for `config check`", "cli.config", "LIMIT_BYTES", BYTES),
+    ("nodes of a list, a folder or a cluster", "fleet.hostlist", "NODES_LIMIT", NUMBER),
     ("time to judge a node of `fleet`", "fleet.pool", "TASK_LIMIT_S", SECONDS),
     ("time of a command of `fix`", "repair.apply.commands", "LIMIT_S", SECONDS),
     ("output of a command of `fix`", "repair.apply.commands", "OUTPUT_LIMIT_BYTES", BYTES),
