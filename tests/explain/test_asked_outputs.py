@@ -161,7 +161,7 @@ QOS = (
     ],
 )
 def test_priorities_of_a_port_are_shown_and_are_no_fault(trust: str, enabled: str, words: str):
-    """The switch has to have the same, and lost packets decide: RoCE works without PFC."""
+    """The switch has to have the same settings, and the output does not show it."""
     found = explained(QOS.format(trust, enabled)).answer
     assert (found.kind, words in found.sentence) == ("no-problem", True)
 

@@ -143,8 +143,8 @@ _PFC = re.compile(r"\s+enabled((?:\s+[01]){8})\s*$")
 
 
 def _of_priorities(shown: list[TextLine]) -> Iterator[KnownFact]:
-    """The settings of a RoCE port. None of them is a fault by itself: RoCE works without PFC too, as NICs
-    slow down by marks of the switch (DCQCN), and what the switch has is not shown; lost packets decide."""
+    """The settings of a RoCE port. None of them is a fault by itself: they have to be those of the switch,
+    which the output does not show."""
     trust = next((found[1] for line in shown if (found := _TRUST.match(line.text.strip()))), "")
     pfc = next(((line, found[1].split()) for line in shown if (found := _PFC.match(line.text))), None)
     if not trust or pfc is None:
