@@ -1,16 +1,21 @@
 """Altered input breaks nothing; longer runs are `python -m tools.fuzz --seconds N`."""
 
+import ast
 import io
 import random
+import re
 import tarfile
+from pathlib import Path
 
 import pytest
 from tools.fuzz import __main__ as fuzz
+from tools.fuzz import parsers
 from tools.fuzz.altering import altered
 from tools.fuzz.commands import Commands, run
 from tools.fuzz.corpus import Corpus
 from tools.fuzz.target import Parser, Sample, why_broken
 
+SOURCE = Path(__file__).parent.parent / "src/gdrkit"
 NODES = ("wsl2", "no-gpu", "h200-vm")
 
 
@@ -24,6 +29,41 @@ def test_altered_input_breaks_no_parser_and_no_fact(corpus):
     counts = fuzz.drive(targets, seed=1, first=0, most=15, seconds=0)
     assert len(counts) > 100
     assert {name: count.kinds for name, count in counts.items() if count.kinds or count.inputs != 15} == {}
+
+
+PATHS = {"fleet.runs:read", "jobs.logs:beginning"}
+"""What takes a path, not a text."""
+
+
+def test_every_parser_of_one_text_is_altered():
+    """A public function of one text or of some bytes that raises FormatError is in the registry."""
+    registry = Path(parsers.__file__).read_text()
+    missing = {
+        name
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name in documented(path)
+        if not {name, name.rpartition(".")[2].replace(":", ".")} & named_in(registry)
+    }
+    assert missing - {"jobs.running.record:decode"} == PATHS  # which a function there calls
+
+
+def documented(path: Path) -> list[str]:
+    module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    found = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            first, *more = (ast.unparse(one.annotation or one) for one in node.args.args or [ast.arg("")])
+            raises = [
+                ast.unparse(one.exc) for one in ast.walk(node) if isinstance(one, ast.Raise) and one.exc
+            ]
+            known = "FormatError" in (ast.get_docstring(node) or "") or "FormatError" in str(raises)
+            if first in ("str", "bytes") and len(more) <= len(node.args.defaults) and known:
+                found.append(f"{module}:{node.name}")
+    return found
+
+
+def named_in(registry: str) -> set[str]:
+    return set(re.findall(r"[\w.]+:\w+|\b\w+\.\w+\b", registry))
 
 
 @pytest.mark.parametrize("kind", ["text", "node"])

@@ -25,7 +25,7 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent / "tests" / "cli" / "examples"
 GDR = (sys.executable, "-P", "-c", "import sys; from gdrkit.cli import main; sys.exit(main())")
-_TIME = re.compile(r"^((?:None|\d+) of \d+ nodes? .*?)  in \d+ (?:s|min)$", re.MULTILINE)
+_TIME = re.compile(r"^((?:None|\d+) of \d+ nodes? .*?) \(judged in \d+ (?:s|min)\)$", re.MULTILINE)
 """How long a run took, which differs from run to run."""
 _SPEC = re.compile(r"(?P<node>\S+) (?P<words>.+?)(?: < (?P<given>\S+))?(?: \| (?P<lines>[\d,-]+))?$")
 

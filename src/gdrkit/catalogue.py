@@ -102,6 +102,7 @@ CODES: Mapping[str, str] = {
     "peermem-registration-refused": "rules.peermem_registration_refused",
     "peermem-stub": "rules.peermem_stub",
     "topology-refused": "rules.topology_refused",
+    "efa-mapping-refused": "rules.efa_mapping_refused",
     "efa-peermem-proprietary-driver": "programs.aws_ofi_nccl.rules",
     "gcp-devices-missing": "rules.tcp_to_gpu",
     "gdrcopy-built-for-proprietary": "programs.gdrcopy.rules",

@@ -108,7 +108,7 @@ def test_a_node_without_evidence_is_unknown(tmp_path, capsys):
     (tmp_path / "sys").mkdir()
 
     assert main(["estimate", str(tmp_path)]) == UNKNOWN
-    assert capsys.readouterr().err
+    assert "give it the file that gdr collect writes" in capsys.readouterr().err
 
 
 def test_on_a_narrow_terminal_the_cost_of_a_job_fits(h100, capsys, monkeypatch):

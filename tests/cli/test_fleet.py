@@ -60,7 +60,7 @@ def test_the_text_counts_groups_and_names_the_odd_node(folder, capsys):
     code, printed = run(capsys, place, "-v")
 
     assert code == 2
-    assert printed.out.startswith("2 of 6 nodes need something: 1 blocked, 1 unreadable, 4 ready")
+    assert printed.out.startswith("2 of 6 nodes need something: 1 blocked, 1 unreadable; 4 ready")
     first, second = printed.out.index("driver-not-loaded"), printed.out.index("damaged.tar.gz")
     assert first < second
     assert printed.out.partition("Odd ones out")[2].splitlines()[:2] == [": 1 node", f"  {odd}"]
@@ -208,7 +208,7 @@ def test_nodes_are_asked_and_what_failed_is_asked_again(nodes, state, capsys):
 
     assert (code, again) == (3, 0)
     assert "gpu2: unreachable: cannot connect to ssh://gpu2: ssh: no route" in first.err
-    assert first.out.startswith("1 of 2 nodes needs something: 1 unreachable, 1 ready")
+    assert first.out.startswith("1 of 2 nodes needs something: 1 unreachable; 1 ready")
     assert second.out.startswith("None of 2 nodes needs anything: 2 ready")
     assert "better: unreachable" in second.out
     assert len(list(state.iterdir())) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,20 @@ def test_without_collected_modules_the_result_is_unknown(
     *_, error, hint = printed.err.splitlines()
     assert error.endswith("not collected")
     assert hint == "  to find out, run: ls /lib/modules/6.8.0-45-generic"
+
+
+def test_without_collected_modules_a_kernel_without_the_api_still_refuses_every_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a DGX Spark; gdr does not say which error it would be."""
+    tree = build("spark-two-cables", tmp_path)
+    shutil.rmtree(tree / "lib" / "modules")
+    assert main(["nvidia-peermem", str(tree)]) == BLOCKED
+    assert capsys.readouterr().out == "no build of nvidia_peermem can load here: rdma-lacks-peer-api\n"
+    assert main(["nvidia-peermem", str(tree), "--json"]) == BLOCKED
+    section = json.loads(capsys.readouterr().out)
+    assert (section["loaded"], section["exit_code"]) == (False, None)
+    assert main(["nvidia-uvm", str(tree)]) == UNKNOWN
 
 
 @pytest.mark.parametrize("option", [[], ["-q"], ["--json"]])

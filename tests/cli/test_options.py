@@ -40,6 +40,11 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
     "arguments, line",
     [
         (["doctor", "--jsn"], "gdr doctor: unknown argument: --jsn, did you mean '--json'?"),
+        (
+            ["doctor", "--html"],
+            "gdr doctor: unknown argument: --html; gdr report writes the page of a node, gdr fleet report "
+            "that of many",
+        ),
         (["doctor", "--jsn=yes"], "gdr doctor: unknown argument: --jsn=yes, did you mean '--json'?"),
         (["doctor", "--banana"], "gdr doctor: unknown argument: --banana"),
         (["doctor", "a", "b", "c"], "gdr doctor: unknown argument: c"),

@@ -144,3 +144,61 @@ WRAPPED = {
 @pytest.mark.parametrize(("text", "code"), [one for one in (*PROVING, *STATES) if "lspci" not in one[0]])
 def test_an_output_shows_the_same_wherever_it_stands(text: str, code: str, around: str):
     assert code in codes_of(WRAPPED[around](text))
+
+
+QOS = (
+    "DCBX mode: OS controlled\nPriority trust state: {}\ndefault priority:\nCable len: 7\n"
+    "PFC configuration:\n"
+    "\tpriority    0   1   2   3   4   5   6   7\n\tenabled     {}   \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("trust", "enabled", "words"),
+    [
+        ("pcp", "0   0   0   0   0   0   0   0", "priorities by pcp, no priority with flow control"),
+        ("dscp", "0   0   0   1   0   0   0   0", "priorities by dscp, flow control on priority 3"),
+    ],
+)
+def test_priorities_of_a_port_are_shown_and_are_no_fault(trust: str, enabled: str, words: str):
+    """The switch has to have the same settings, and the output does not show it."""
+    found = explained(QOS.format(trust, enabled)).answer
+    assert (found.kind, words in found.sentence) == ("no-problem", True)
+
+
+def test_memory_for_the_next_kernel_is_seen_in_two_lines_alone():
+    held = "CmaTotal:              0 kB\nCmaFree:         9753600 kB\n"
+    assert explained(held).answer.cause == "memory-held-for-kexec"
+    assert explained(f"$ grep Cma /proc/meminfo\n{held}").answer.cause == "memory-held-for-kexec"
+    free = explained(held.replace(" 0 kB", "9900000 kB")).answer
+    assert (free.kind, "CMA" in free.sentence) == ("no-problem", True)
+    assert explained(held.splitlines()[1]).answer.cause is None  # one of the two decides nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('RegistryDwords: "PeerMappingOverride=1;"\n', "ibgda-peer-mapping-denied"),
+        ('RegistryDwords: "RMX=1;PeerMappingOverride=0x1"\n', "ibgda-peer-mapping-denied"),
+        ("$ modinfo -F supported nvidia\nexternal\n", "module-unsupported"),
+        ("$ ulimit -l\nunlimited\n", "memlock-limit"),
+        ("Domain State: UP\n", "mnnvl-imex-not-ready"),
+    ],
+)
+def test_an_output_that_only_excludes_a_cause_says_so(text: str, code: str):
+    found = explained(text).answer
+    assert (found.kind, found.sentence) == ("no-problem", f"The text shows no problem: it rules out {code}.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['RegistryDwords: ""\n', 'RegistryDwords: "PeerMappingOverride=0;"\n', 'RegistryDwords: "RMX=1;"\n'],
+)
+def test_no_permission_for_doorbells_is_a_state(text: str):
+    found = explained(text).answer
+    assert (found.kind, [one.code for one in found.others]) == ("several", ["ibgda-peer-mapping-denied"])
+
+
+def test_a_module_without_the_mark_of_suse_is_a_state():
+    text = "$ modinfo -F supported nvidia_peermem\n$ uname -r\n6.4.0-150600-default\n"
+    assert [one.code for one in explained(text).answer.others] == ["module-unsupported"]

@@ -86,6 +86,14 @@ def test_an_output_is_recognised_without_its_command(name: str):
     assert kinds(OTHERS[name]) == {"machine"}
 
 
+IMEX = "Node #0   * 10.0.0.1    * - READY - Version: 580.95.05\nDomain State: DEGRADED\n"
+
+
+@pytest.mark.parametrize("how", ["cri", "timed"])
+def test_two_words_and_a_colon_after_a_time_are_not_of_syslog(how: str):
+    assert [line.text for line in read(wrapped(IMEX)[how])] == IMEX.splitlines()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -361,9 +361,44 @@ BRANCH = "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  {}.45.04  Re
 
 def test_a_driver_that_does_not_serve_an_efa_with_a_coherent_gpu_is_named():
     text = f"$ lspci\n{COHERENT}{EFA}$ cat /proc/driver/nvidia/version\n{BRANCH}"
-    assert explained(text.format(595)).answer.now[0].startswith("Stay on R580")
+    assert "R580" in explained(text.format(595)).answer.now[0]
     assert "R580" not in as_text(explained(text.format(580)))
     assert "R580" not in as_text(explained(text.format(595).replace("GB300", "GH100")))
+
+
+FORCE_PCIE = "[  1.2] NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE\n"
+
+
+@pytest.mark.parametrize(
+    "efa",
+    [
+        "n1:87:87 [0] NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n",
+        "$ ls /sys/class/infiniband\nrdmap16s0 rdmap32s0\n",
+        f"$ lspci\n{EFA}",
+    ],
+)
+def test_no_acs_bit_is_advised_for_an_efa(efa: str):
+    found = explained(f"{efa}$ dmesg | tail -1\n{FORCE_PCIE}")
+    assert (found.answer.cause, found.answer.sureness) == ("efa-mapping-refused", "certain")
+    assert "acs-bits-differ" not in as_text(found)
+
+
+def test_a_refused_mapping_that_a_person_quotes_of_an_efa_has_its_cause_too():
+    words = "On p6e-gb300r NCCL aborted, and the kernel logged `NVRM: dma-buf attach failed: {}`.\n"
+    words = words.format("topology not supported for mapping type FORCE_PCIE")
+    assert codes_of(words) == ["efa-mapping-refused"]
+    assert codes_of(words.replace("p6e-gb300r", "our GB300")) == ["iommu-groups-differ"]
+
+
+def test_an_annotation_after_a_short_arrow_is_not_the_program_s():
+    text = "CmaTotal:        0 kB\nCmaFree:    940604 kB     <- 919 MiB free against a total of 0\n"
+    assert explained(text).answer.cause == "memory-held-for-kexec"
+    post = f"On DGX Spark GB10 we get `ibv_reg_mr_iova2: Cannot allocate memory`:\n```\n{text}```\n"
+    assert explained(post).answer.cause == "memory-held-for-kexec"
+
+
+def test_a_refused_mapping_for_another_nic_keeps_its_cause():
+    assert codes_of(f"$ ls /sys/class/infiniband\nmlx5_0 mlx5_1\n{FORCE_PCIE}") == ["iommu-groups-differ"]
 
 
 def test_a_diagnosis_that_passed_is_not_about_the_network():
@@ -373,3 +408,32 @@ def test_a_diagnosis_that_passed_is_not_about_the_network():
     failed = explained(passed.replace("Pass", "Fail")).answer
     assert (failed.kind, failed.cause) == ("nothing", None)
     assert failed.lines[0].text.startswith("| PCIe")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("NCCL WARN NCCL cannot use more than 8 rails.", "NCCL cannot use more than 8 rails"),
+        (
+            "NCCL WARN NET/IB: NCCL_IB_PKEY_VALUE=0x8001 not found in PKey table (pkey_tbl_len=128, port=1)",
+            "NCCL_IB_PKEY_VALUE=0x8001",
+        ),
+        (
+            "NCCL INFO GDRCOPY enabled using NCCL internal DMA-BUF mmap backend",
+            "exported as a dma-buf",
+        ),
+        (
+            "NCCL INFO GIN/GDAKI: device mlx5_0 preHopper=0 dataDirectNic=1 mcst=1",
+            "GIN uses the NIC over Data Direct",
+        ),
+    ],
+)
+def test_lines_of_the_newest_nccl_are_read(line: str, words: str):
+    found = explained(f"n1:7:9 [0] {line}\n").answer
+    assert found.cause is None
+    assert words in found.sentence
+
+
+def test_a_nic_without_data_direct_is_not_said_to_use_it():
+    line = "n1:7:9 [0] NCCL INFO GIN/GDAKI: device mlx5_0 preHopper=0 dataDirectNic=0 mcst=0\n"
+    assert "Data Direct" not in explained(line).answer.sentence

@@ -68,7 +68,7 @@ def test_the_whole_screen_of_a_small_fleet():
     assert (
         brief(build(rows, seconds=7), width=80)
         == """\
-3 of 13 nodes need something: 3 blocked, 1 impossible, 9 ready  in 7 s
+3 of 13 nodes need something: 3 blocked; 1 impossible, 9 ready (judged in 7 s)
 
   1     2 blocked      peermem-stub   gpu[009-010]
   2     1 blocked      rail 3: port-down   gpu011

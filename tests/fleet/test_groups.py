@@ -108,7 +108,7 @@ def test_evidence_that_root_would_read_is_asked_for_with_sudo():
 def test_the_headline_counts_every_node_once():
     rows = [row("a"), row("b"), *blocked("c"), row("d", Standing.UNREACHABLE)]
 
-    assert headline(build(rows)) == "2 of 4 nodes need something: 1 blocked, 1 unreachable, 2 ready"
+    assert headline(build(rows)) == "2 of 4 nodes need something: 1 blocked, 1 unreachable; 2 ready"
 
 
 def test_nodes_of_one_name_are_called_as_their_files():

@@ -14,6 +14,7 @@ from machines.compose import write
 from machines.fleet import fleet
 
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import pool as pooling
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.folder import targets
@@ -89,6 +90,36 @@ def test_a_process_that_dies_or_hangs_costs_its_row_only(tmp_path, number, why):
 
     assert row.standing is other.standing is Standing.UNREADABLE
     assert why in row.summary and "no such file" in other.summary
+
+
+LONGER_THAN_A_PIPE = Supplied(file="e" * (1 << 18))
+"""An expectation of a quarter of a MiB: pipe(7), a pipe holds 64 KiB."""
+
+
+def test_a_task_longer_than_a_pipe_is_judged(tmp_path):
+    (good,) = bundles(tmp_path, 1)
+    rows = []
+
+    judge_all([task_of(good, LONGER_THAN_A_PIPE)] * 2, rows.append, processes=1)
+
+    assert [row.target for row in rows] == [good, good] and "died" not in rows[0].summary
+    assert rows[0].standing is not Standing.UNREADABLE
+
+
+def test_a_process_that_reads_no_task_costs_its_row_only(tmp_path):
+    (good,) = bundles(tmp_path, 1)
+    with Pool(1, 0.5) as pool:
+        pool.submit(task_of("not there"))
+        until_all_are_judged(pool)
+        os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
+        pool.submit(task_of("hung", LONGER_THAN_A_PIPE))
+        (row,) = until_all_are_judged(pool)
+        pool._limit_s = 60.0
+        pool.submit(task_of(good, LONGER_THAN_A_PIPE))
+        (other,) = until_all_are_judged(pool)
+
+    assert row.target == "hung" and "more than 0.5 s" in row.summary
+    assert other.target == good and other.standing is not Standing.UNREADABLE
 
 
 def test_what_hangs_until_the_deadline_of_the_run_is_a_row_and_what_waits_behind_it_is_judged(

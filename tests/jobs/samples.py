@@ -339,7 +339,7 @@ SAMPLES = (
             "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0",
         ),
         state="blocked", legs=(0, 1, 0), ranks=1, codes=("net-plugin-replaced",),
-        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old"),
+        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused"),
     ),
     Sample(
         name="Google's plugin under Ray",
@@ -565,7 +565,7 @@ SAMPLES = (
             "Channel 00/0 : 0[1d0] -> 1[1d0] [send] via NET/AWS Libfabric/0",
         ),
         state="blocked", legs=(0, 1, 0), ranks=1,
-        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old"),
+        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused"),
         devices=("rdmap0s29",),
     ),
 )  # fmt: skip

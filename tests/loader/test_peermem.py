@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence, Missing, MissingReason
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.linkage import Links, symbol_links
+from gdrkit.facts.modules import module_path
 from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.loader import refusals
 from gdrkit.node import Node
+from tests.evidence_nodes import laid_down
 from tests.facts.test_trust import MOK, secured
+from tests.hiding_host import HidingHost
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree, symvers
 from tests.known_answers import modprobe
 from tests.loader.shared import TAINTED, could_not, full, stub
@@ -31,6 +35,27 @@ def test_the_stub_returns_invalid_argument_without_a_message() -> None:
     assert found.stderr == could_not("Invalid argument", "nvidia_peermem")
     assert (found.kernel_log, found.reason, found.result_unknown) == ((), "peermem-stub", False)
     assert found.confidence is Confidence.CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("spark-two-cables", True),  # its file is a stub: EINVAL
+        ("ofed-not-running", True),  # its file imports the API: ENOENT
+        ("mixed-signers", False),  # the running ib_core exports the API
+    ],
+)
+def test_a_file_that_was_not_collected_is_refused_where_nothing_exports_the_api(
+    name: str, refused: bool
+) -> None:
+    """Only the file shows which error it is; that there is one, it cannot change."""
+    whole = Node(open_host(str(laid_down(name))))
+    hidden = HidingHost(whole.host, {module_path(whole, "nvidia_peermem")})
+    found = modprobe(Node(hidden), "nvidia_peermem")
+    assert modprobe(whole, "nvidia_peermem").loaded is False
+    assert (found.loaded, found.result_unknown) == (not refused, not refused)
+    assert found.reason == ("rdma-lacks-peer-api" if refused else "")
+    assert (found.stderr, found.confidence) == ((), Confidence.LIKELY)
 
 
 def test_the_stub_is_recognised_by_content_not_by_name() -> None:

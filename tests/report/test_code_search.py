@@ -45,6 +45,28 @@ def test_words_of_a_message_in_another_order_and_short_ones_find_no_message():
     assert not [match for match in search("key") if "Message:" in match.text]
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        *(
+            (words, "gpu-consumer")
+            for words in ("4090", "RTX 4090", "tinygrad", "patched driver", "GeForce")
+        ),
+        *((words, "integrated GPU") for words in ("GB10", "DGX Spark", "spark")),
+        *((words, "unified memory") for words in ("unified memory", "cudaMallocManaged")),
+        ("NCCL_P2P_LEVEL", "P2P"),
+        ("zero copy", "host-mapped"),
+        ("zero-copy", "host-mapped"),
+    ],
+)
+def test_the_words_of_owners_of_a_spark_or_a_geforce_are_found(words, name):
+    entry = term(words)
+    assert name == (entry.name if entry is not None else search(words)[0].name)
+    if name == "unified memory":
+        assert entry is not None and {"gpu-integrated", "memory-not-registrable"} <= set(entry.codes)
+    assert term(f"{words} flux") is None and not search(f"{words} flux")
+
+
 @pytest.mark.parametrize("word", ["GDRDMA", "/GDRDMA", "gdrdma"])
 def test_what_a_channel_line_ends_in_is_explained(word):
     entry = term(word)
@@ -57,8 +79,6 @@ def test_what_a_channel_line_ends_in_is_explained(word):
         ("error=14", "peermem-not-loaded"),
         ("EFAULT", "peermem-not-loaded"),
         ("Bad address", "peermem-not-loaded"),
-        ("unified memory", "memory-not-registrable"),
-        ("cudaMallocManaged", "memory-not-registrable"),
         ("peerdirect_support", "lock-inversion"),
     ],
 )

@@ -6,8 +6,11 @@ import pytest
 
 from gdrkit.diagnosis import node_of
 from gdrkit.evidence.target import open_host
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_text import fix_text
+from gdrkit.rules.rule import Passed
+from gdrkit.rules.talos_no_peermem import talos_no_peermem
 from tests.evidence_nodes import laid_down
 
 
@@ -44,3 +47,32 @@ def test_what_keeps_a_node_ready_over_the_next_boot_is_recommended():
     assert {"rebuild-driver", "persist-peermem"} <= {step.remedy for step in upgraded.further}
     shown = fix_text(upgraded)
     assert "nothing to fix for a direct path now" in shown and "\nrecommended (carry out with" in shown
+
+
+def test_talos_is_told_to_take_the_entry_out_although_the_node_is_unknown():
+    """The step clears the finding, whose log line and machine configuration are of the time before it."""
+    node = node_of(open_host(str(laid_down("talos"))))
+    report = fix_report(node, FixOptions())
+
+    assert report.verdict.state == "unknown" and not report.plans
+    (step,) = report.further
+    assert step.remedy == "use-dmabuf" and step.by_hand
+    assert step.actions[0].commands == ("talosctl -n talos-gpu-1 edit machineconfig",)
+    after = node.after(step.remedy, tuple(remedy_of(step.remedy).effect(node)))
+    assert isinstance(talos_no_peermem.check(after, "node"), Passed)
+    assert "\nrecommended (by hand):\n" in fix_text(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gpu-operator-module-missing", "$ kubectl exec POD -- sh -c"),  # the advice points to a line below
+        ("ubuntu-6.8-h100-no-verbs", "Run `nm -D $(ldconfig"),
+        ("iommu-translating", "Run `sudo gdr collect` on that machine"),
+    ],
+)
+def test_a_node_that_is_unknown_is_told_how_to_find_out(name, words):
+    shown = fix_text(fix_report(node_of(open_host(str(laid_down(name)))), FixOptions()))
+
+    assert "\nnot enough evidence for a plan; do this first:\n\nby hand  " in shown
+    assert words in shown

@@ -7,6 +7,8 @@ import pytest
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests
 from gdrkit.node import Node
+from gdrkit.repair.platforms.families import immutable
+from gdrkit.repair.platforms.immutable_systems import TALOS as TALOS_SYSTEM
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,
@@ -376,3 +378,8 @@ def test_talos_without_the_entry_passes_and_other_systems_do_not_apply():
     assert passes(node(TALOS, without), talos_no_peermem)
     assert does_not_apply(node({"etc/os-release": "ID=debian\n"}), talos_no_peermem)
     assert missing(node(TALOS, complete=False), talos_no_peermem)
+
+
+def test_a_machine_configuration_shows_talos_where_os_release_is_missing():
+    assert immutable(node({f"{FOLDER}/mc.yaml": CONFIG}, complete=False)) is TALOS_SYSTEM
+    assert immutable(node({f"{FOLDER}/mc.yaml": CONFIG, "etc/os-release": "ID=debian\n"})) is None

@@ -23,7 +23,8 @@ TEXTS = (
     "agent.launch:is_destination", "agent.streams:visible", "agent.streams:visible_json",
     "explain.blocks:command_of", "explain.lines:clean", "explain.lines:typed",
     "explain.transcript:read", "explain.gpus:gpu_label",
-    "fabric.ceilings.measured:sniff", "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
+    "fabric.ceilings.measured:sniff", "fabric.ceilings.nccl_diagnostics:parse_diagnostics",
+    "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
     "fabric.nccl.system:bus_id", "fabric.topology.from_nccl_xml:speed_gt_per_s",
     "fabric.topology.from_nccl_log:topology", "fabric.topology.from_node:natural_sort_key",
     "facts.driver:parse_banner", "formats.whole_number:integer", "facts.gpu_chips:by_device_id",
@@ -34,15 +35,20 @@ TEXTS = (
     "facts.nvidia_smi:parse", "facts.nvidia_smi:pci_address", "facts.nvidia_smi:parse_topology",
     "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:regions",
     "facts.pci_text:parse", "facts.pci_tree:parse", "programs.verbs.perftest_log:parse", "facts.probe:parse",
+    "facts.probe:complaint", "fabric.topology.from_nccl_xml:pci_address",
     "facts.processors:parse_list", "facts.rdma:parse_state", "facts.rdma:parse_rate",
     "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_buffers",
-    "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
+    "facts.modprobe_config:directives", "facts.verbs_text:parse", "fleet.hostlist:expand",
+    "fleet.launcher:hosts_in", "fleet.racks:parse_racks", "fleet.slurm:parse_addresses",
+    "fleet.slurm:parse_states", "formats.dmon:parse_dmon", "formats.expectation:parse",
+    "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
     "formats.gpu_listing:smi_gpu_in", "formats.grub_script:command_end", "formats.topo_matrix:parse",
-    "formats.versions:numbers",
+    "formats.ucx_proto:read_tables", "formats.versions:numbers",
     "catalogue:match",
     "messages.errors:number_in", "messages.errors:causes", "programs.nccl.log_records:via",
+    "programs.nccl.diagnostic_records:rank_set", "programs.ucx.domains:memory_domains",
     "repair.config.recognise:recognise",
 )  # fmt: skip
 """Parsers of text. They document FormatError alone."""
@@ -59,7 +65,8 @@ BYTES = (
     "agent.running.processes:mapped_devices", "agent.running.processes:switches",
     "evidence.bundle:complaint", "evidence.bundle:without_complaints",
     "fabric.topology.from_file:read_topology", "formats.der:parse", "formats.hwloc_xml:parse",
-    "formats.nccl_xml:parse", "formats.xml_text:parse",
+    "formats.nccl_xml:parse", "formats.pci_config:answers", "formats.xml_text:parse",
+    "html.bench_and_cost:read",
 )  # fmt: skip
 """Parsers of bytes. They document FormatError alone."""
 

@@ -75,16 +75,21 @@ def output_of(process: subprocess.Popen[bytes], limit_bytes: int, deadline: floa
 
 
 def end_group(process: subprocess.Popen[bytes], wait_s: float = 0.0) -> None:
-    """Kill a process and its children, which share its session; first give it some time to end."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(wait_s)
-    kill_group(process)
+    """Kill a process and its children, which share its session; first give it some time to end, unless this
+    process is interrupted meanwhile."""
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_s)
+    finally:
+        kill_group(process)
 
 
 def terminate_group(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process and its children, which share its session, to end; does not wait."""
+    """Ask a process and its children, which share its session, to end; does not wait. One that is stopped
+    goes on, so that it can end: signal(7)."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGCONT)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

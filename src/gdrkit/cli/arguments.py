@@ -55,6 +55,12 @@ _MISSING = "the following arguments are required"
 """How argparse begins the message about positional arguments that are missing."""
 
 
+ELSEWHERE = {
+    "--html": "gdr report writes the page of a node, gdr fleet report that of many",
+}
+"""Options that people look for, and the commands that do it."""
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that keeps the layout of examples and exits with USAGE on wrong usage."""
 
@@ -122,7 +128,10 @@ class Parser(argparse.ArgumentParser):
         return given
 
     def _meant(self, word: str) -> str:
-        return did_you_mean(word.partition("=")[0], self._option_string_actions) if word[:1] == "-" else ""
+        option = word.partition("=")[0]
+        if option in ELSEWHERE:
+            return f"; {ELSEWHERE[option]}"
+        return did_you_mean(option, self._option_string_actions) if word[:1] == "-" else ""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a value that is not a choice. Before Python 3.14 argparse does not suggest what was

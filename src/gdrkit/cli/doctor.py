@@ -29,7 +29,7 @@ def parser() -> Parser:
     parser = Parser(
         "doctor",
         "Judge a node: does GPU memory reach the network directly, which layer breaks first, and what "
-        "would each fix lead to? Reads only; changes nothing.",
+        "would each fix lead to? Reads only; changes nothing. `gdr report` writes the same as an HTML page.",
         "  gdr doctor                             judge this machine\n"
         "  gdr doctor -v                          show the evidence of every finding\n"
         "  gdr doctor bundle.tar.gz --json        judge a bundle, print JSON\n"

@@ -159,7 +159,10 @@ def _links(node: Node) -> NodeLinks | None:
         return node_links(node)
     except EvidenceMissing as error:
         missing = error.missing
-        sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
+        why = missing.why.replace("-", " ")
+        there = "run gdr estimate on that machine, or give it the file that gdr collect writes there"
+        todo = f"to find out, run: {missing.ask}" if node.host.source == "live" else there
+        sys.stderr.write(f"gdr estimate: cannot tell: {missing.source}: {why}\n  {todo}\n")
         return None
 
 

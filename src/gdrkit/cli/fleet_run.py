@@ -18,6 +18,7 @@ from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
+from gdrkit.fleet.hostlist import NODES_LIMIT
 from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
@@ -136,7 +137,13 @@ def _sources(
     known = set(map(_source, runs.answered(before)))
     launcher = _engine(options, names) or Ssh(list(dict.fromkeys(names)))
     here = [path for path in (targets(paths) if paths else []) if task_of(path).target not in known]
-    nodes = [node for node in launcher.nodes() if node not in known]
+    listed = launcher.nodes()
+    if len(listed) > NODES_LIMIT:
+        raise TargetError(
+            f"{len(listed):,} nodes: more than {NODES_LIMIT:,}",
+            "name those to ask, or a partition or selector",
+        )
+    nodes = [node for node in listed if node not in known]
     if not here and not nodes:
         raise TargetError(
             "each of these nodes gave an answer in that run" if before else "there are no nodes"

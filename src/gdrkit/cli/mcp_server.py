@@ -19,6 +19,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from gdrkit import __version__
+from gdrkit.agent.pipes import end_group, terminate_group
 from gdrkit.cli.exit import USAGE
 from gdrkit.programs.names import NAMES
 
@@ -28,6 +29,8 @@ TEXT_CHARACTERS = 16 << 20
 """Of a text that the agent gives."""
 ANSWER_CHARACTERS = 200_000
 """Of an answer. The JSON of a node with eight GPUs is about as long; a model reads no more at once."""
+ENDING_S = 10.0
+"""How long a command may take to end what it has started: ssh on a node has five seconds."""
 WIDTH = "100"
 
 INSTRUCTIONS = (
@@ -138,23 +141,29 @@ def _answer(*words: str, given: str = "") -> str:
             f"the text is longer than {TEXT_CHARACTERS:,} characters; give the part with the error"
         )
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             [sys.executable, "-m", "gdrkit", *words],
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=SECONDS,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**os.environ, "COLUMNS": WIDTH},
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise ToolError(f"gdr {words[0]} had no answer within {SECONDS:.0f} s") from None
     except ValueError as error:  # a null character in a word
         raise ToolError(f"gdr {words[0]}: {error}") from None
-    if done.returncode >= USAGE or done.returncode < 0:
-        raise ToolError(done.stderr.strip() or f"gdr {words[0]} ended with {done.returncode}")
-    text = "\n".join(filter(None, (done.stdout.rstrip("\n"), done.stderr.rstrip("\n"))))
+    try:
+        printed = child.communicate(given.encode("utf-8", "replace"), SECONDS)
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"gdr {words[0]} had no answer within {SECONDS:.0f} s") from None
+    finally:
+        if child.poll() is None:  # asked first, it ends what it has started in sessions of their own
+            terminate_group(child)
+            end_group(child, ENDING_S)
+    code = child.returncode
+    stdout, stderr = (text.decode("utf-8", "replace") for text in printed)
+    if code >= USAGE or code < 0:
+        raise ToolError(stderr.strip() or f"gdr {words[0]} ended with {code}")
+    text = "\n".join(filter(None, (stdout.rstrip("\n"), stderr.rstrip("\n"))))
     if (left := len(text) - ANSWER_CHARACTERS) > 0:
         text = f"{text[:ANSWER_CHARACTERS]}\n... {left:,} more characters; ask for one code, rank or node"
-    return f"{text}\nexit code {done.returncode}"
+    return f"{text}\nexit code {code}"

@@ -10,6 +10,7 @@ from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
+    from gdrkit.loader.prediction import LoadRefusal
     from gdrkit.report.document import ModprobeSection
 
 
@@ -48,23 +49,29 @@ def main(arguments: list[str]) -> int:
         parser().error(f"expected at most one target, got {len(targets)}")
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.target import open_host
+    from gdrkit.formats.module_name import canonical
     from gdrkit.loader import modprobe
+    from gdrkit.loader.unseen import refused_unseen
     from gdrkit.node import Node
 
     parameters = tuple(word for word in options.parameters if "=" in word)
     host = open_host(targets[0] if targets else None)
     print_notes(host)
+    node = Node(host)
     try:
-        prediction = modprobe(Node(host), options.module, parameters)
+        prediction = modprobe(node, options.module, parameters)
     except EvidenceMissing as error:  # the folder of modules was not collected
         missing = error.missing
         why = missing.why.replace("-", " ")
         sys.stderr.write(
             f"gdr modprobe: cannot tell: {missing.source}: {why}\n  to find out, run: {missing.ask}\n"
         )
+        refusal = refused_unseen(node, options.module)
         if options.json:
-            write_json(_unknown(options.module), indent=2)
-        return UNKNOWN
+            write_json(_unknown(options.module, refusal), indent=2)
+        elif refusal is not None and not options.quiet:
+            write(f"no build of {canonical(options.module)} can load here: {refusal.reason}\n")
+        return UNKNOWN if refusal is None else BLOCKED
     if options.json:
         from gdrkit.report.build import modprobe_section
 
@@ -77,12 +84,14 @@ def main(arguments: list[str]) -> int:
     return OK if prediction.loaded or prediction.exit_code == 0 else BLOCKED
 
 
-def _unknown(module: str) -> ModprobeSection:
+def _unknown(module: str, refusal: LoadRefusal | None) -> ModprobeSection:
+    """What is known without an index of modules: at most that the kernel refuses every build."""
     from gdrkit.evidence import Confidence
     from gdrkit.report.document import ModprobeSection
 
     return ModprobeSection(
-        module=module, exit_code=None, loaded=None, stderr="", kernel_log=(), reason="",
+        module=module, exit_code=None, loaded=None if refusal is None else False, stderr="",
+        kernel_log=(), reason="" if refusal is None else refusal.reason,
         confidence=Confidence.CERTAIN,
     )  # fmt: skip
 

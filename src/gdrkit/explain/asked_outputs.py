@@ -5,7 +5,8 @@ is there, and the causes. The same output without it, shown whole, excludes them
 
 Sources: the rules, whose `reported_by` names most of these commands; nvidia-smi itself; NVIDIA IMEX guide,
 nvidia-imex-ctl; systemctl(1); NVIDIA/DCGM dcgmlib/dcgm_errors.h and dcgmi/Diag.cpp; GDS guide, gdscheck;
-libfabric util/info.c; Linux kernel/kallsyms.c; pciutils ls-kernel.c; pci.ids; kmod tools/modprobe.c.
+libfabric util/info.c; Linux kernel/kallsyms.c; pciutils ls-kernel.c; pci.ids; kmod tools/modprobe.c;
+Linux fs/proc/meminfo.c; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; SUSE's kmod.
 """
 
 from __future__ import annotations
@@ -242,6 +243,19 @@ OUTPUTS = (
         states=True,
     ),
     AskedOutput(
+        codes=("ibgda-peer-mapping-denied",),
+        shows=r"^RegistryDwords: \"(?!.*PeerMappingOverride *= *(?:0x)?0*[1-9a-f])",
+        excludes=r"^RegistryDwords(?:PerDevice)?: \".*PeerMappingOverride *= *(?:0x)?0*[1-9a-f]",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("module-unsupported",),
+        command=r"\bmodinfo (?:-F|--field[ =]) ?supported \S+$",
+        shows=EMPTY,
+        excludes=r"\A(?:yes|external)\s*\Z",
+        states=True,
+    ),
+    AskedOutput(
         codes=("memlock-limit",),
         command=r"^ulimit (?:-[HS] )?-[HS]?l$",
         shows=r"(?!)",
@@ -270,12 +284,28 @@ def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             yield Reading(lines[position], position, row.codes, STATE if row.states else "")
 
 
+class Exclusion(Struct, frozen=True):
+    """The causes that an output excludes, and its first line."""
+
+    codes: tuple[str, ...]
+    line: TextLine
+
+
+def exclusions(lines: tuple[TextLine, ...]) -> tuple[Exclusion, ...]:
+    """What outputs exclude, where none shows it."""
+    found = [(row, block) for row, block in _shown(lines)]
+    shown = {code for row, block in found if _search(row.shows, _text(block)) for code in row.codes}
+    return tuple(
+        Exclusion(codes, block.lines[0])
+        for row, block in found
+        if row.excludes and block.lines and _search(row.excludes, _text(block))
+        if (codes := tuple(code for code in row.codes if code not in shown))
+    )
+
+
 def excluded(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
     """The causes that outputs exclude, where none shows them."""
-    found = [(row, _text(block)) for row, block in _shown(lines)]
-    shown = {code for row, text in found if _search(row.shows, text) for code in row.codes}
-    codes = (row.codes for row, text in found if row.excludes and _search(row.excludes, text))
-    return tuple(dict.fromkeys(code for some in codes for code in some if code not in shown))
+    return tuple(dict.fromkeys(code for one in exclusions(lines) for code in one.codes))
 
 
 def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Callable, Iterable
 
 from gdrkit.catalogue import rule_of
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.explain.absent_modules import absent_modules
+from gdrkit.explain.asked_outputs import exclusions
 from gdrkit.explain.blocks import blocks
 from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
-from gdrkit.explain.measured import measured
+from gdrkit.explain.measured import CONTIGUOUS, RULED_OUT, measured
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.topologies import lists_nics, topology_row
 from gdrkit.explain.ucx_outputs import ucx_tables
+from gdrkit.facts.contiguous_memory import contiguous_memory
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
@@ -40,6 +42,7 @@ FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("lockdown", lambda node: lockdown(node)),
     ("nvidia_peermem", lambda node: "loaded" if is_loaded(node, PEERMEM) else "not loaded"),
     ("nvidia-peermem needs", lambda node: _needs(node)),
+    (CONTIGUOUS, lambda node: _contiguous(node)),
 )
 
 
@@ -61,6 +64,7 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         *measured(host.own_lines),
         *_of_programs(host),
         *_of_ucx(host),
+        *_ruled_out(host),
     )
 
 
@@ -92,6 +96,13 @@ def _needs(node: Node) -> str:
     return ", ".join(depends) or "nothing"
 
 
+def _contiguous(node: Node) -> str:
+    found = contiguous_memory(node)
+    if found is None:
+        raise EvidenceAbsent(Missing("CmaTotal", MissingReason.ABSENT, "grep Cma /proc/meminfo"))
+    return f"{found.free} kB free of {found.total} kB for large allocations (CMA)"
+
+
 def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
     """That `gdr topo` reads the matrix in a text."""
     row = topology_row(host.own_lines)
@@ -120,6 +131,12 @@ def _of_ucx(host: TextHost) -> Iterable[KnownFact]:
         text = f"{found.worst.description}, {found.worst.config}"
         claim = f"{proofs.BY_TABLES}: {found.claim}" if found.direct else found.claim
         yield KnownFact("ucx", claim, found.worst.line, text)
+
+
+def _ruled_out(host: TextHost) -> Iterable[KnownFact]:
+    """The causes that outputs exclude."""
+    for one in exclusions(host.own_lines):
+        yield KnownFact(RULED_OUT, ", ".join(one.codes), one.line.number, one.line.text.strip())
 
 
 def _of_logs(node: Node, host: TextHost) -> Iterable[KnownFact]:

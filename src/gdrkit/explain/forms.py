@@ -50,7 +50,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"Settings for \S+:$", _INDENTED),
     (r"Ring parameters for \S+:$", r"[A-Z][\w -]+:"),
     (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
-    (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|tc: "),
+    (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|default priority:|tc: "),
     (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
     (r"\+-{20,}\+?-*\+?", _TABLE),
     (
@@ -93,6 +93,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"\s+[\w -]+:\s",
     ),
     (r"GRUB_[A-Z_]+=", r"GRUB_[A-Z_]+="),
+    (r"(?:Cma(?:Total|Free)|Mem(?:Total|Free|Available)):\s+\d+ kB$", r"[A-Z]\w+(?:\(\w+\))?:\s+\d"),
+    (r"(?:RegistryDwords(?:PerDevice)?|CoherentGPUMemoryMode|GpuBlacklist|ExcludedGpus): \"", r"[A-Z]\w+: "),
     (r"options (?:nvidia|nvidia[-_]\w+|mlx\w+|ib_\w+|gdrdrv) \w+=", r"(?!)"),
     (r"\[?none\]? \[?integrity\]? \[?confidentiality\]?$", r"(?!)"),
 )

@@ -15,7 +15,19 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.logged_job import LoggedJob
-from gdrkit.explain.measured import BENCHMARKS, DCGM, DOWN, ESTIMATED, OF_A_GPU, PERFTEST, PORTS, RAS
+from gdrkit.explain.measured import (
+    BENCHMARKS,
+    CONTIGUOUS,
+    DCGM,
+    DOWN,
+    ESTIMATED,
+    OF_A_GPU,
+    PERFTEST,
+    PORTS,
+    PRIORITIES,
+    RAS,
+    RULED_OUT,
+)
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
@@ -87,9 +99,12 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         other = RankedCause("port-down", code_page("port-down")[0], down.line)
         proof = (QuotedLine(down.line or 1, down.text),)
         return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
-    elif names := [name for name in (PORTS, DCGM, RAS) if name in facts]:
+    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS) if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
+    elif RULED_OUT in facts:
+        shown = [facts[RULED_OUT]]
+        words = f"it rules out {facts[RULED_OUT].value}"
     else:
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)

@@ -121,13 +121,13 @@ _PATTERNS = {
         r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] (?:[A-Z]|3D )[^:]{3,60}: \S)"
     ),
     "time": (
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?"
-        r"(?:(?=GPU \d)|(?![\w.-]+ [\w.@()/-]+(?:\[\d+\])?: ))"
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) "
+        r"(?:(?:stdout|stderr) [FP] |(?=GPU \d)|(?![\w.-]+ (?:[a-z(/][\w.@()/-]*|[\w.@()/-]+\[\d+\]): ))"
     ),
     "domain": r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])",
     "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
     "comment": r"\s*(?:#|//) ?(?=\S)",
-    "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
+    "arrow": r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$",
     "emphasis": r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*",
     "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
     "advice": (
@@ -202,7 +202,8 @@ def without_common_quotation(lines: list[str]) -> list[str]:
 
 def without_common_time(lines: list[str]) -> list[str]:
     """The lines without the time that kubectl, docker or a container runtime put before all of them, the
-    commands of a person apart. What syslog puts there as well stays: it names a machine."""
+    commands of a person apart. What syslog puts there as well stays: it names a machine. A program's name
+    with a capital letter has a process id there, so `Domain State: UP` is not of syslog."""
     shown = [line for line in lines if line.strip()]
     untimed = (None for line in shown if _compiled("time").match(line) is None)
     others = sum(1 for _ in islice(untimed, MOST_COMMANDS + 1))

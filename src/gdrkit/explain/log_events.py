@@ -15,6 +15,7 @@ from gdrkit.explain.acs_ports import acs_readings
 from gdrkit.explain.asked_outputs import asked_readings
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.disk_listings import disk_readings
+from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, WENT_ON
 from gdrkit.explain.module_symbols import symbol_readings
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
@@ -27,6 +28,7 @@ from gdrkit.explain.unexplained import reports_failure
 from gdrkit.explain.xid_lines import xid_readings
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.messages import errors, kernel, registration
+from gdrkit.messages.driver import FORCE_PCIE
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.settings import selects
@@ -86,15 +88,21 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             *asked_readings(own_lines),
             *disk_readings(own_lines),
             *acs_readings(own_lines),
+            *efa_readings(own_lines),
         )
     ]
     for position, line in enumerate(own_lines):
         if line.kind == "machine":
             event = _event(line, position)
             if event is not None:
-                found.append(event)
+                found.append(_for_efa(event, own_lines))
     found = [_went_on(event, own_lines) if event.goes_on else event for event in found]
     return tuple(sorted(found, key=lambda event: event.position))
+
+
+def _for_efa(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
+    """A refused PCIe mapping with the cause that it has for an EFA, which no ACS setting gives a group."""
+    return replace(event, codes=(CODE,)) if event.message == FORCE_PCIE.name and shows_efa(lines) else event
 
 
 CHANNEL_IS_DIRECT = "/GDRDMA"

@@ -22,7 +22,8 @@ ESTIMATED = (NCCL_TESTS, PERFTEST)
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
-DCGM, RAS = "DCGM diag", "NCCL RAS"
+DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
+CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
 MOST_LINES = 20_000
 """Lines that are searched for tables: those of a whole cluster's runs are fewer."""
@@ -39,6 +40,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
         yield from _of_last(NIXLBENCH, _ROW, "{1} GB/s in blocks of {0} bytes", shown)
     yield from _of_dcgm(shown)
     yield from _of_ras(shown)
+    yield from _of_priorities(shown)
     yield from _of_ports(lines)
 
 
@@ -133,6 +135,24 @@ def _of_ras(shown: list[TextLine]) -> Iterator[KnownFact]:
     if rows and all(found.group("status", "errors") == ("RUNNING", "OK") for _, found in rows):
         value = f"{plural(len(rows), 'group')} of communicators running, without errors"
         yield KnownFact(RAS, value, rows[0][0].number, rows[0][0].text.strip())
+
+
+_TRUST = re.compile(r"Priority trust state: (\w{3,8})$")
+_PFC = re.compile(r"\s+enabled((?:\s+[01]){8})\s*$")
+"""Rows of mlnx_qos: what gives a packet its priority, and which priorities have flow control (PFC)."""
+
+
+def _of_priorities(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """The settings of a RoCE port. None of them is a fault by itself: they have to be those of the switch,
+    which the output does not show."""
+    trust = next((found[1] for line in shown if (found := _TRUST.match(line.text.strip()))), "")
+    pfc = next(((line, found[1].split()) for line in shown if (found := _PFC.match(line.text))), None)
+    if not trust or pfc is None:
+        return
+    on = ", ".join(str(priority) for priority, bit in enumerate(pfc[1]) if bit == "1")
+    flow = f"flow control on priority {on}" if on else "no priority with flow control"
+    value = f"priorities by {trust}, {flow}; right if the switch has the same"
+    yield KnownFact(PRIORITIES, value, pfc[0].number, pfc[0].text.strip())
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from gdrkit import catalogue
+from gdrkit.explain.efa_mapping import CODE, names_efa
 from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
 from gdrkit.explain.log_events import events
 from gdrkit.explain.products import DATACENTER, products
 from gdrkit.explain.subject import MAX_CHARACTERS
 from gdrkit.explain.transcript import TextLine, shows_output
+from gdrkit.messages.driver import FORCE_PCIE
 
 MAX_MENTIONS = 8
 """Mentions that are listed at most: a text with more is documentation, not a report of one problem."""
@@ -27,12 +31,20 @@ def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLin
     found: dict[tuple[str, ...], OpenLine] = {}
     searched = tuple(lines)
     quoted = tuple(quoted_errors(searched))
+    if names_efa(searched[:MAX_QUOTED]):
+        quoted = tuple(_for_efa(line) for line in quoted)
     shows = bool(quoted) or shows_output(searched)
     for line in (*quoted, *(_product(searched) if shows else ())):
         known = found.get(line.codes)
         if not established & set(line.codes) and (known is None or (line.printed and not known.printed)):
             found[line.codes] = line
     return tuple(sorted(tuple(found.values())[:MAX_MENTIONS], key=lambda line: line.line))
+
+
+def _for_efa(line: OpenLine) -> OpenLine:
+    """A quoted error with the cause that it has for an EFA, where it differs."""
+    refused = line.codes == FORCE_PCIE.causes
+    return replace(line, causes=(cause_of(CODE, ""),)) if refused else line
 
 
 def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:

@@ -21,6 +21,7 @@ from gdrkit.explain.rdma_files import lists_every_device, rdma_files
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
 from gdrkit.facts.commands import PACKAGES_DPKG, PACKAGES_RPM
+from gdrkit.facts.contiguous_memory import MEMINFO
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.strerror import in_english
 
@@ -100,6 +101,7 @@ class _Collector:
         self.modules: dict[str, int] = {}
         self.modinfo: dict[str, CommandAnswer] = {}
         self.links: dict[str, CommandAnswer] = {}
+        self.total: TextLine | None = None  # the last line of CmaTotal
 
     def outputs(self) -> MachineOutputs:
         for block in self.blocks:
@@ -250,6 +252,12 @@ class _Collector:
         ):
             missing = "absent" if found[2].startswith("No") else "denied"
             self.files.setdefault(found[1].strip("/"), CommandAnswer("", (line.number,), missing=missing))
+        elif text.startswith("CmaTotal:"):
+            self.total = line
+        elif text.startswith("CmaFree:") and self.total is not None:  # the two lines that are read of it
+            memory = f"{self.total.text.strip()}\n{text}\n"
+            self._add(self.files, MEMINFO, memory, (self.total.number, line.number))
+            self.total = None
         elif "dmesg: read kernel buffer failed" in text:
             self.commands.setdefault(("dmesg",), CommandAnswer("", (line.number,), missing="denied"))
 

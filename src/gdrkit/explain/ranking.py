@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
 from gdrkit.rules.capabilities import OF_ITS_OWN
-from gdrkit.rules.rule import CauseTrait
+from gdrkit.rules.rule import CauseTrait, Layer, Status
 from gdrkit.verdict.cells import programs_of
 from gdrkit.verdict.makers import OF_NVIDIA, needs_nvidia
 
@@ -95,6 +95,9 @@ def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate
     """Every cause that a text proves or leaves open, the likeliest first."""
     found: dict[str, list[Candidate]] = {}
     failing = [line for machine in machines for line in machine.open]
+    proven = (rule_of(problem.code) for machine in machines for problem in machine.established)
+    if any(one.layer is Layer.KERNEL and one.default_status is Status.WARNING for one in proven):
+        topics = replace(topics, direct=False)  # not the memory of a GPU that is named
     for candidate in _of_machines(machines, topics, failing):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())

@@ -13,7 +13,6 @@ from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised
-from gdrkit.rules.iommu import WITHOUT_EFA
 
 
 class OtherLine(Struct, frozen=True):
@@ -34,7 +33,6 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
-        *_unserved_efa(lines),
         *_ras_groups(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
@@ -102,33 +100,6 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 "Look at the ranks that the report names below this table; the others wait for them",
                 BY_LINE,
             )
-
-
-MOST_CHARACTERS = 400
-"""How much of a line is searched for a driver, a GPU or a NIC."""
-_BRANCH = re.compile(
-    rf"\bDriver Version\s*: *(?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
-    rf"|NVRM version: .* (?:{'|'.join(map(str, WITHOUT_EFA))})\.\d"
-)
-_COHERENT = re.compile(r"\bNVIDIA(?: Corporation)? GB[23]00\b")
-_EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
-
-
-def _unserved_efa(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """A driver of a branch that does not serve an EFA with GPUs that are coherent with their CPU."""
-    shown = [line for line in lines if line.kind in ("machine", "shown", "typed")]
-    branch = next((line for line in shown if _BRANCH.search(line.text, 0, MOST_CHARACTERS)), None)
-    if branch is not None and all(
-        any(one.search(line.text, 0, MOST_CHARACTERS) for line in shown) for one in (_COHERENT, _EFA)
-    ):
-        yield OtherLine(
-            branch,
-            "R595 does not serve an EFA with a GPU that is coherent with its CPU, such as GB200 and GB300"
-            " on AWS",
-            "Stay on R580, with NVreg_GrdmaPciTopoCheckOverride=1. No ACS setting helps: an EFA has no"
-            " IOMMU group",
-            BY_LINE,
-        )
 
 
 _LACKS = re.compile(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")

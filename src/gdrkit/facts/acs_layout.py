@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.pci import PciDevice, bridges_above, devices, gpus, iommu_group
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.pci import PciDevice, PciGpu, bridges_above, devices, gpus, iommu_group
 from gdrkit.facts.pci_registers import acs, has_ats
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -235,3 +236,11 @@ def masks_to_configure(node: Node) -> dict[str, str]:
 def group(node: Node, address: str) -> str:
     """The IOMMU group of a function; "" without one. Raises EvidenceMissing."""
     return if_absent("", iommu_group, node, address)
+
+
+def is_behind_cpu(node: Node, gpu: PciGpu) -> bool:
+    """Whether NICs reach a GPU's memory over NVLink-C2C, and not over its PCIe link: it is coherent with its
+    CPU, and no NIC has a function beside it for Data Direct."""
+    needs = if_missing(None, layout_needs, node)
+    direct = needs is not None and needs.layout is AcsLayout.DATA_DIRECT
+    return not direct and if_missing(False, is_coherent, node, gpu)

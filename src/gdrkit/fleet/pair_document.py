@@ -186,7 +186,7 @@ def text(
 
 def _lines(bench: FleetBench, size: str, compare: str) -> Iterator[Row]:
     what = f"{bench.path}, {_memory(bench)}, messages of {size}"
-    took = f"  in {duration(bench.seconds)}" if bench.seconds else ""
+    took = f" (took {duration(bench.seconds)})" if bench.seconds else ""
     tried = f"{plural(len(bench.pairs), 'pair')} in {plural(bench.rounds, 'round')}"
     yield 0, "bold", f"{plural(bench.nodes, 'node')}, {tried}: {what}{took}"
     if not bench.complete:

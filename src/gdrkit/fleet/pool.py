@@ -49,17 +49,25 @@ class _JudgingProcess:
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        os.set_blocking(self.stdin.fileno(), False)
         self.task: Task | None = None
         self.deadline = 0.0
+        self.unsent = b""
         self.written = b""
 
     def give(self, task: Task, deadline: float) -> None:
         self.task, self.deadline, self.written = task, deadline, b""
+        self.unsent = msgspec.json.encode(task) + b"\n"
+        self.send()
+
+    def send(self) -> None:
+        """Write as much of the task as the pipe takes: one with an expectation may be longer than a pipe."""
         try:
-            self.stdin.write(msgspec.json.encode(task) + b"\n")
-            self.stdin.flush()
+            self.unsent = self.unsent[os.write(self.stdin.fileno(), self.unsent) :]
+        except BlockingIOError:
+            return
         except BrokenPipeError:
-            return  # its end of output shows that it has died
+            self.unsent = b""  # its end of output shows that it has died
 
     def take(self) -> NodeRow | None:
         """The row, if it is complete. Raises EOFError if the process ended or writes something else."""
@@ -121,15 +129,20 @@ class Pool:
         for key, _ in self._selector.select(wait_s) if self._selector.get_map() else ():
             worker: _JudgingProcess = key.data
             task = worker.task
-            assert task is not None
+            if task is None:  # it was dropped in this turn
+                continue
+            if key.fileobj is worker.stdin:
+                worker.send()
+                if not worker.unsent:
+                    self._selector.unregister(worker.stdin)
+                continue
             try:
                 row = worker.take()
             except EOFError:
                 yield self._lost(worker, task, "the process that judged it died: too much memory?")
                 continue
             if row is not None:
-                worker.task = None
-                self._selector.unregister(worker.stdout)
+                self._forget(worker)
                 yield row
         now = time.monotonic()
         for worker in [w for w in self._workers if w.task is not None and now > w.deadline]:
@@ -159,14 +172,22 @@ class Pool:
                 self._workers.append(worker)
             worker.give(self._waiting.popleft(), self._ends(time.monotonic()))
             self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
+            if worker.unsent:
+                self._selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
 
     def _lost(self, worker: _JudgingProcess, task: Task, why: TargetError | str) -> NodeRow:
         self._drop(worker)
         return _unjudged(task, why)
 
+    def _forget(self, worker: _JudgingProcess) -> None:
+        """Wait no longer for what a process does with its task."""
+        worker.task = None
+        for pipe in (worker.stdout, worker.stdin):
+            if pipe in self._selector.get_map():
+                self._selector.unregister(pipe)
+
     def _drop(self, worker: _JudgingProcess) -> None:
-        if worker.task is not None:
-            self._selector.unregister(worker.stdout)
+        self._forget(worker)
         self._workers.remove(worker)
         worker.end()
 

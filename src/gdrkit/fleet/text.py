@@ -67,10 +67,13 @@ def in_need(report: FleetReport) -> str:
 
 
 def headline(report: FleetReport) -> str:
-    """How many nodes need something, and how many there are of each standing, the most urgent first."""
-    counts = ", ".join(f"{count} {WORDS.get(s, s)}" for s in Standing if (count := report.counts.get(s)))
-    took = f"  in {duration(report.seconds)}" if report.seconds else ""
-    return f"{in_need(report)}{f': {counts}' if counts else ''}{took}"
+    """How many nodes need something, and how many there are of each standing, the most urgent first; behind
+    a semicolon those that need nothing."""
+    counts = [(s, f"{count} {WORDS.get(s, s)}") for s in Standing if (count := report.counts.get(s))]
+    parts = (", ".join(words for s, words in counts if (s in WELL) is well) for well in (False, True))
+    words = "; ".join(filter(None, parts))
+    took = f" (judged in {duration(report.seconds)})" if report.seconds else ""
+    return f"{in_need(report)}{f': {words}' if words else ''}{took}"
 
 
 def interrupted(report: FleetReport) -> str:

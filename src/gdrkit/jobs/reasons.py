@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
+from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.messages import NO_NET_GDR
 from gdrkit.programs.nccl.releases import release
@@ -24,7 +25,6 @@ LOCAL_ID = (1 << 56) - 1
 NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
 
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
-NO_EFA = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old")
 OF_VERBS = ("IB", "UCX", "gIB")
 """How the names of networks begin that register memory with libibverbs: IB, IBext_v10, IBP, IB-CAST, ..."""
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
@@ -84,7 +84,7 @@ class ReasonFinder:
                 yield self._of_maker(self._no_nic_side(process, device, self.gathered.where(entry.position)))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
+                yield LegReason(remark.text, NO_GDR, self.gathered.where(entry.position))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class ReasonFinder:
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
+                yield LegReason(remark.text, NO_GDR, self.gathered.where(entry.position))
 
     def _is(self, pair: nccl_records.PairLine, rank: Rank, leg: Leg) -> bool:
         """Whether a line about a pair is about this GPU, device and direction.
@@ -200,7 +200,7 @@ class ReasonFinder:
     ) -> LegReason:
         if not device.network.startswith(OF_VERBS):
             text = f"the plugin of {device.network} reports no GPUDirect RDMA for {device.device}"
-            return LegReason(text, NO_EFA if "Libfabric" in device.network else (), position)
+            return LegReason(text, NO_GDR if "Libfabric" in device.network else (), position)
         if device.index == nccl_records.NO_INDEX:
             text = f"NCCL could not register GPU memory with {device.device} ({device.how})"
             of_gpu = device.how.startswith("not supported")

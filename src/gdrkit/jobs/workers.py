@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gdrkit.agent.pipes import BLOCK_BYTES, ready
 from gdrkit.jobs import logs as job_logs
 from gdrkit.jobs.job import LogPosition
 from gdrkit.jobs.line_counts import Tally
@@ -22,6 +24,10 @@ TOKEN_BYTES = 4
 MOST_TOKENS = 8_000
 """The most sections that are distributed through a pipe, which holds 64 KiB: pipe(7). More are counted by
 one process."""
+STALLED_S = 30.0
+"""How long the child may count nothing: a block of 512 KiB takes 10 ms."""
+_COUNTED = b"\0"
+"""What the child writes for each block that it has counted; a pickle begins with another byte."""
 
 
 class CountedLogs(Struct):
@@ -100,25 +106,40 @@ def _with_another(
         code = 1
         try:
             os.close(answer)
-            result = _work(files, sections, _taken(tokens), lambda done: None)
+            result = _work(files, sections, _taken(tokens), lambda done: _say(to_answer))
             with open(to_answer, "wb") as out:
                 pickle.dump(result, out, protocol=pickle.HIGHEST_PROTOCOL)
             code = 0
         finally:
             os._exit(code)
     os.close(to_answer)
-    tally, notes = _work(files, sections, _taken(tokens), progress)
-    with open(answer, "rb") as incoming:
-        data = incoming.read()
-    _, status = os.waitpid(child, 0)
-    os.close(tokens)
-    if status or not data:
-        return _work(
-            files, sections, iter(range(len(sections))), progress
-        )  # the child failed: count alone, and raise its error here
-    other, theirs = pickle.loads(data)
+    try:
+        tally, notes = _work(files, sections, _taken(tokens), progress)
+        data = _answer(answer)
+    finally:
+        os.kill(child, signal.SIGKILL)  # it has answered, hangs, or this process is interrupted
+        os.waitpid(child, 0)
+        os.close(tokens)
+        os.close(answer)
+    try:
+        other, theirs = pickle.loads(data)
+    except (EOFError, pickle.UnpicklingError):  # it failed: count alone, and raise its error here
+        return _work(files, sections, iter(range(len(sections))), progress)
     tally.add(other)
     return tally, notes + theirs
+
+
+def _say(pipe: int) -> None:
+    os.write(pipe, _COUNTED)
+
+
+def _answer(pipe: int) -> bytes:
+    """What the child writes, as far as it comes: less if the child ends or is stopped before."""
+    data = []
+    with open(pipe, "rb", closefd=False) as incoming:
+        while ready([incoming], STALLED_S) and (block := os.read(pipe, BLOCK_BYTES)):
+            data.append(block)
+    return b"".join(data).lstrip(_COUNTED)
 
 
 def _taken(tokens: int) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.kernel import version
@@ -33,7 +33,7 @@ from gdrkit.facts.module_state import (
     kernel_name,
     state_in_kernel,
 )
-from gdrkit.facts.modules import PEERMEM, content, dependencies, information, module_path
+from gdrkit.facts.modules import PEERMEM, dependencies, information, module_path
 from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_checks
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check, signature_fault
@@ -41,6 +41,7 @@ from gdrkit.loader import refusals
 from gdrkit.loader.argument_lines import on_arguments
 from gdrkit.loader.prediction import LoadRefusal
 from gdrkit.loader.taints import AUGMENTS, Taints
+from gdrkit.loader.unseen import is_not_collected, refused_unseen
 from gdrkit.messages import kernel, modprobe
 from gdrkit.messages.errors import (
     EBADMSG,
@@ -96,9 +97,12 @@ class Kernel:
         )
         if errno := if_missing(0, lambda: refusals.error_of_link(self.node, module_path(self.node, name))):
             return LoadRefusal(errno, "module-corrupt")
-        if self._is_not_collected(name):
-            self._assume(name)
+        if is_not_collected(self.node, name):
             self._note_unchecked("module-corrupt")
+            if (refusal := refused_unseen(self.node, name)) is not None:
+                self.mark_uncertain()  # another check may come first, with a line of its own
+                return refusal
+            self._assume(name)
             self.inserted[name] = None
             return None
         for step in steps:
@@ -117,14 +121,6 @@ class Kernel:
         self.mark_uncertain()
         self.assumes.append(module)
         self.init_unknown = True
-
-    def _is_not_collected(self, name: str) -> bool:
-        """Whether the module's file is not in the evidence, so that nothing can be predicted for it."""
-        try:
-            content(self.node, module_path(self.node, name))
-        except EvidenceMissing as error:
-            return error.missing.why not in (MissingReason.ABSENT, MissingReason.GARBLED)
-        return False
 
     def _fails(self, check: Rule, name: str) -> bool:
         """Whether a rule fails; an unknown result is added to `unless`."""

@@ -168,7 +168,7 @@ class ModprobeRun:
             errno = self._probe(target, options)
             if errno == EEXIST:
                 self._say(modprobe_messages.PRESENT.say(module=target.name))
-            elif errno:
+            elif errno > 0:
                 self._say(modprobe_messages.COULD_NOT.say(module=target.name, error=words_of(errno)))
         return 1 if errno else 0
 

@@ -35,9 +35,13 @@ class Prediction(Struct, frozen=True, kw_only=True):
         return self.result_unknown or bool(self.unless if succeeds else "install-override" in self.unless)
 
 
+UNSEEN = -1
+"""The error of a module that is refused whatever is in its file."""
+
+
 class LoadRefusal(Struct, frozen=True):
     """Why a module was not loaded."""
 
-    errno: int
+    errno: int  # UNSEEN if it depends on a file that was not collected
     reason: str
     said: tuple[str, ...] = ()  # lines of modprobe before its error

@@ -16,6 +16,7 @@ FORCE_PCIE = MessageTemplate(
     "nvidia",
     "topology not supported for mapping type FORCE_PCIE",
     ("iommu-groups-differ",),
+    name="force-pcie",
     source=f"{_ATTACH}; nv_dma_buf_map() in 570 and 575, without `dma-buf attach failed`",
     versions="570.86.16 and later; not 565.57.01",
     open_end=True,

@@ -325,12 +325,13 @@ def split_sentences(words: str) -> list[str]:
 
 
 def advice(code: str) -> str:
-    """The first sentences of "What to do" on the code's page."""
+    """The first sentences of "What to do" on the code's page; with a condition, what to do otherwise."""
     from gdrkit.report.pages import code_page
 
     chosen = ""
     for sentence in split_sentences(" ".join(code_page(code)[1].split())):
-        if chosen and len(chosen) + len(sentence) > ADVICE_CHARACTERS:
+        is_long = len(chosen) + len(sentence) > ADVICE_CHARACTERS
+        if chosen and is_long and not sentence.startswith("Otherwise"):
             break
         chosen = f"{chosen} {sentence}".strip()
     return re.sub(r"(?<=\. )\d\. ", "", chosen)  # the numbers of a list

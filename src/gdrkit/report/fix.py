@@ -32,6 +32,7 @@ from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.report.answers import deciding, now
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
@@ -110,12 +111,18 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         aim=options.goal,
         plans=tuple(plans),
         ask=report.ask,
-        by_hand=_by_hand(node, verdict, options) if options.goal == "verdict" and not plans else (),
+        by_hand=_by_hand(node, verdict, report, options) if options.goal == "verdict" and not plans else (),
         further=_further(node, verdict, report, options, planned) if options.goal == "verdict" else (),
     )
 
 
-def _by_hand(node: Node, verdict: Verdict, options: FixOptions) -> tuple[ActionSection, ...]:
+def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) -> tuple[ActionSection, ...]:
+    """What a person can do without a plan; of a node that is not known, what makes it known."""
+    if report.verdict.state is State.UNKNOWN:
+        shown = about_shown(report)
+        words = now(shown, None)
+        below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
+        return (ActionSection(kind="ask-person", line=words, commands=below),)
     return tuple(_action(action) for action in advice(node, verdict, options.consumer))
 
 

@@ -53,7 +53,9 @@ def _rows(report: FixReport, width: int) -> Iterator[Row]:
             yield from _step(step, f"{index}. ", width)
     if report.further:
         also = "also recommended" if report.plans else "recommended"
-        yield from ((0, "", ""), (0, "bold", f"{also} (carry out with --steps NAME):"))
+        by_hand = all(step.by_hand for step in report.further)
+        how = "by hand" if by_hand else "carry out with --steps NAME"
+        yield from ((0, "", ""), (0, "bold", f"{also} ({how}):"))
     for step in report.further:
         yield 0, "", ""
         yield from _step(step, "", width)
@@ -62,6 +64,8 @@ def _rows(report: FixReport, width: int) -> Iterator[Row]:
 def _without_plan(report: FixReport) -> str:
     if report.aim == "module":
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
+    if report.by_hand and report.verdict.state == "unknown":
+        return "not enough evidence for a plan; do this first:"
     if report.by_hand:
         return "no automatic fix; do this by hand:"
     working = "nothing to fix for a direct path now" if report.further else "nothing to fix"

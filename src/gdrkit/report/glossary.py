@@ -148,6 +148,7 @@ GLOSSARY = (
         "Path: GPU and NIC share pinned host memory. On an integrated GPU this is as good as direct; "
         "elsewhere every byte crosses PCIe twice.",
         short="GPU and NIC share pinned host memory",
+        also=("zero copy", "cudaHostAlloc"),
     ),
     Term(
         "impossible",
@@ -160,7 +161,7 @@ GLOSSARY = (
     Term(
         "integrated GPU",
         "A GPU that has no memory of its own, as in DGX Spark (GB10) and Jetson.",
-        also=("integrated",),
+        also=("integrated", "GB10", "DGX Spark", "Spark", "Jetson"),
         codes=("gpu-integrated",),
     ),
     Term(
@@ -249,6 +250,12 @@ GLOSSARY = (
         "NCCL: the path from a GPU over C2C to its CPU and from there to the NIC.",
     ),
     Term(
+        "P2P",
+        "Peer-to-peer between GPUs of one machine, which NCCL_P2P_LEVEL limits. For the way to a NIC, see "
+        "GDR level.",
+        also=("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"),
+    ),
+    Term(
         "pair",
         "One GPU and one RDMA device.",
     ),
@@ -334,6 +341,13 @@ GLOSSARY = (
         "Distance in `nvidia-smi topo -m`: across the link between two CPU sockets.",
         short="far: on another CPU socket",
         codes=("pair-cross-socket",),
+    ),
+    Term(
+        "unified memory",
+        "Memory of CPU and GPU alike. On DGX Spark and Jetson, all of it. Elsewhere what cudaMallocManaged "
+        "returns, which moves between the two and cannot be registered with a NIC.",
+        also=("cudaMallocManaged", "managed memory", "UMA"),
+        codes=("gpu-integrated", "memory-not-registrable"),
     ),
     Term(
         "unknown",

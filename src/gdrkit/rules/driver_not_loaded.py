@@ -28,9 +28,8 @@ from gdrkit.rules.rule import (
 )
 
 _RELEASE_IT = (
-    "Write `blacklist {holder}` into a file in /etc/modprobe.d, renew the initramfs with `sudo "
-    "update-initramfs -u` or `sudo dracut --force`, and reboot; `gdr fix --steps release-gpu` does that. "
-    "`sudo modprobe nvidia` fails with `No such device` until then."
+    "`gdr fix --steps release-gpu` prints the commands that blacklist {holder} and renew the initramfs; "
+    "with --apply it runs them. Then reboot: until then modprobe fails for nvidia with `No such device`."
 )
 
 

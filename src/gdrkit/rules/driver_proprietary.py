@@ -49,10 +49,9 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
     124 (DMA_BUF_SUPPORTED), which `gdr probe cuda` reads, is 0.
 
     What to do: If `modinfo -F license nvidia` prints Dual MIT/GPL already, the open modules are installed:
-    reboot. Otherwise, change to the open modules, which support Turing and newer: install
-    `nvidia-driver-<branch>-open` on Ubuntu or `kmod-nvidia-open-dkms` on Red Hat's; pass
-    `--kernel-module-type=open` to the .run installer (560 and newer); or set `driver.kernelModuleType=open`
-    for the GPU Operator. Then reboot.
+    reboot. Otherwise change to the open modules, which support Turing and newer, and reboot. They are
+    `nvidia-driver-<branch>-open` on Ubuntu, `kmod-nvidia-open-dkms` on Red Hat's; with the .run installer of
+    560 and newer, `--kernel-module-type=open`; with the GPU Operator, `driver.kernelModuleType=open`.
 
     Why: Only the open modules contain the code that exports GPU memory as dma-buf.
 

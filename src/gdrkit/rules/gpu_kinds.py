@@ -92,7 +92,8 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
 
     Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
     the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such
-    test.
+    test. So a patched driver, such as tinygrad's for the RTX 4090, opens peer-to-peer between GPUs, and not
+    the way to a NIC.
 
     Source: NVIDIA, GPUDirect RDMA guide, supported systems; open-gpu-kernel-modules
     kernel-open/nvidia/nv-p2p.c and src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.

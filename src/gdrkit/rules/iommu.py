@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, EvidenceAbsent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.acs_layout import AcsLayout, LayoutNeeds, group, layout_needs
-from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.passthrough import passthrough_argument, passthrough_costs_cuda
 from gdrkit.facts.pci import gpu_at, gpus, iommu_type, numa_node
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
-from gdrkit.formats.versions import numbers
-from gdrkit.messages import driver
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.efa_mapping_refused import FORCE_PCIE, is_efa
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
-
-FORCE_PCIE = driver.FORCE_PCIE.template
 
 
 @rule(
@@ -80,19 +76,7 @@ def _advice(node: Node) -> str:
     return f"Add `{passthrough_argument(node)}` to the kernel command line, then reboot."
 
 
-WITHOUT_GROUP = (
-    "No ACS setting gives a NIC a group that has none, as an EFA has none. R580 with "
-    "NVreg_GrdmaPciTopoCheckOverride=1 maps for it; R595 does not have that for coherent GPUs."
-)
-
-
-WITHOUT_EFA = (595,)
-"""The branch that excludes EFA on AWS P6e: release notes of 595.91.07, quoted in NVIDIA/aicr#2439, #2459."""
-
-STAY_ON_580 = (
-    "R595 does not serve an EFA with a GPU that is coherent with its CPU (AWS P6e): stay on R580, with "
-    "NVreg_GrdmaPciTopoCheckOverride=1. No ACS setting helps, since an EFA has no IOMMU group."
-)
+WITHOUT_GROUP = "No ACS setting gives a NIC a group that has none."
 
 
 @rule(
@@ -116,14 +100,14 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
 
     What to do: Set the ports' bits, which acs-bits-differ names, and reboot. Where they are right already,
     the kernel makes wrong groups of them: NVIDIA's guide asks for linux-nvidia-64k 6.14 or newer. The
-    driver's GrdmaPciTopoCheckOverride disables the check only up to 590. An EFA has no group: on
-    AWS P6e, R580 with that option is needed. 615.71.09 also maps without one below a common switch.
+    driver's GrdmaPciTopoCheckOverride disables the check only up to 590. 615.71.09 also maps without one
+    below a common switch. An EFA has no group: see efa-mapping-refused.
 
     Why: A coherent GPU maps its memory over PCIe, past the CPU, only for a device in its own IOMMU group.
     The ACS bits of the switch above them decide which devices share a group.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c to 615.71.09; rdma-core
-    kernel-boot/rdma_topo; NVIDIA/aicr pull requests 2439 and 2459 for EFA.
+    kernel-boot/rdma_topo.
     """
     gpu = gpu_at(node, pair.gpu)
     needs = if_missing(None, layout_needs, node)
@@ -131,9 +115,7 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
         return _inline(node, pair, needs)
     if gpu is None or not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
-    refused = last_line_if_any(node, FORCE_PCIE) is not None
-    unserved = _is_efa_without_driver(node, pair)
-    addresses = _mapping(node, pair, needs, is_asked=refused or unserved)
+    addresses = _mapping(node, pair, needs)
     if not addresses:
         return NotApplicable(
             "no Data Direct function, and no program is known to have requested a PCIe mapping"
@@ -144,9 +126,9 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     groups = {address: group(node, address) for address in addresses}
     if own in groups.values():
         return Passed(f"group {own}")
+    if not any(groups.values()) and is_efa(node, pair.device):
+        return NotApplicable("an EFA has no group: efa-mapping-refused")
     others = ", ".join(f"{address} in {other or 'none'}" for address, other in groups.items())
-    if unserved and not any(groups.values()):
-        return _unserved_efa(node, pair, f"GPU in group {own}, EFA {others}", is_logged=refused)
     return Failed(
         seen=f"GPU in group {own}, {others}",
         expected="one group for GPU and NIC",
@@ -155,34 +137,15 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     )
 
 
-def _mapping(node: Node, pair: Pair, needs: LayoutNeeds | None, *, is_asked: bool) -> list[str]:
+def _mapping(node: Node, pair: Pair, needs: LayoutNeeds | None) -> list[str]:
     """The addresses that may map the GPU's memory over PCIe: of the Data Direct functions, or else of the
     NIC if a program asked for such a mapping anyway."""
+    is_asked = last_line_if_any(node, FORCE_PCIE) is not None
     if needs is not None and needs.layout is AcsLayout.DATA_DIRECT:
         found = [function for function, near in needs.pairs if near == pair.gpu]
     else:
         found = [function.address for function in data_direct_functions(node)]
     return found or ([nic_address(node, pair.device)] if is_asked else [])
-
-
-def _unserved_efa(node: Node, pair: Pair, groups: str, *, is_logged: bool) -> Failed:
-    if not is_logged:
-        node.cite("release notes of 595.91.07", text="no EFA on P6e", confidence=Confidence.LIKELY)
-    return Failed(
-        seen=f"{groups}, driver {driver_version(node)}",
-        expected="driver of the branch R580",
-        subject=pair.gpu,
-        cost="The driver refuses the PCIe mapping that a program asks for with an EFA; NCCL aborts.",
-        advice=STAY_ON_580,
-        takes=(DMABUF,),
-    )
-
-
-def _is_efa_without_driver(node: Node, pair: Pair) -> bool:
-    """Whether the NIC is an EFA, and the driver of the branch that does not serve it here."""
-    if numbers(if_missing("", driver_version, node))[:1] != WITHOUT_EFA:
-        return False
-    return any(device.name == pair.device and device.driver == "efa" for device in nics(node))
 
 
 def _inline(node: Node, pair: Pair, needs: LayoutNeeds) -> Outcome:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.evidence import EvidenceAbsent
-from gdrkit.facts.acs_layout import AcsLayout, layout_needs
-from gdrkit.facts.gpu import has_gb10, is_coherent
+from gdrkit.facts.acs_layout import is_behind_cpu
+from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
@@ -53,7 +53,7 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
 
     Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8.
     """
-    if isinstance(end, PciGpu) and _is_behind_cpu(node, end):
+    if isinstance(end, PciGpu) and is_behind_cpu(node, end):
         return NotApplicable("NICs reach its memory over NVLink-C2C, and not over its PCIe link")
     address = end.address if isinstance(end, PciGpu) else nic_address(node, end.name)
     try:
@@ -72,13 +72,6 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     if own.gt_per_s < own.best_gt_per_s:
         return Passed(f"x{own.width}, idle at {own.gt_per_s:g} of {own.best_gt_per_s:g} GT/s")
     return Passed(f"{own.gt_per_s:g} GT/s x{own.width}")
-
-
-def _is_behind_cpu(node: Node, gpu: PciGpu) -> bool:
-    """Whether a GPU is coherent with its CPU, and no NIC has a function beside it for Data Direct."""
-    needs = if_missing(None, layout_needs, node)
-    direct = needs is not None and needs.layout is AcsLayout.DATA_DIRECT
-    return not direct and if_missing(False, is_coherent, node, gpu)
 
 
 def _real_links(node: Node, address: str) -> tuple[Segment, ...]:

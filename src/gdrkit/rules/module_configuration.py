@@ -99,9 +99,9 @@ def module_unsupported(node: Node, module: str) -> Outcome:
     permitted". The kernel's log has no line about it. `modinfo -F supported nvidia-peermem` prints nothing.
 
     What to do: Write `allow_unsupported_modules 1` into
-    /etc/modprobe.d/10-unsupported-modules.conf; `gdr fix --steps allow-unsupported` does that. Or install
-    the driver from packages that are marked as supported, such as SUSE's nvidia-open-driver-G06-signed-kmp.
-    `sudo modprobe --allow-unsupported nvidia-peermem` loads it once.
+    /etc/modprobe.d/10-unsupported-modules.conf; `sudo gdr fix --steps allow-unsupported --apply` does that.
+    Or install the driver from packages that are marked as supported, such as SUSE's
+    nvidia-open-driver-G06-signed-kmp. `sudo modprobe --allow-unsupported nvidia-peermem` loads it once.
 
     Why: SUSE Linux Enterprise Server sets `allow_unsupported_modules 0`. A module that DKMS or NVIDIA's .run
     installer built has no mark; those of SUSE have "yes", those of its partners "external".

@@ -33,6 +33,7 @@ class RemedyName(enum.StrEnum):
     LOAD_PEERMEM = "load-peermem"
     PERSIST_PEERMEM = "persist-peermem"
     OVERRIDE_TOPOLOGY_CHECK = "override-topology-check"
+    USE_DRIVER_580 = "use-driver-580"
     SET_ACS_BITS = "set-acs-bits"
     CLEAR_ACS_REDIRECT = "clear-acs-redirect"
     IOMMU_PASSTHROUGH = "iommu-passthrough"

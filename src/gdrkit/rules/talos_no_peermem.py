@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.driver_log import last_line_if_any
-from gdrkit.facts.kubernetes import Manifest, is_talos, manifests
+from gdrkit.facts.driver_log import last_line, last_line_if_any
+from gdrkit.facts.kubernetes import is_talos
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.facts.modules_load import autoload
 from gdrkit.facts.running_files import is_loaded_for_sure
-from gdrkit.formats.module_name import canonical
-from gdrkit.formats.yaml_values import Scalar, YamlMapping, items_at, text_at
-from gdrkit.node import Node
+from gdrkit.facts.talos import module_entries
+from gdrkit.node import Node, if_missing
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     ADDRESS,
     CauseTrait,
@@ -22,12 +21,15 @@ from gdrkit.rules.rule import (
     the_node,
 )
 
+_ERROR = r"error loading module .{0,3}nvidia_peermem"
+
 
 @rule(
     "talos-no-peermem",
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    remedies=(RemedyName.USE_DMABUF,),
     traits=(CauseTrait.OF_LOADING,),
     cost="The machine reports a failed module at each boot; the peermem path is not available.",
     references=("https://github.com/siderolabs/talos/issues/12021",),
@@ -51,36 +53,17 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
     """
     if is_loaded_for_sure(node, PEERMEM):
         return NotApplicable(f"{PEERMEM} is loaded")
-    for manifest in manifests(node):
-        line = asks_for_peermem(manifest)
-        if line:
-            return _failed(f"nvidia_peermem in {node.describe_line(manifest.source, line)}")
+    entries = if_missing(None, module_entries, node)
+    for entry in entries or ():
+        if entry.name == PEERMEM:
+            return _failed(f"nvidia_peermem in {entry.place}")
     if not is_talos(node):
         return NotApplicable("not known to be Talos")
-    failure = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
+    failure = (last_line if entries is None else last_line_if_any)(node, _ERROR)
     if failure is not None:
         return _failed(failure.text)
-    if any(entry.name == PEERMEM for entry in autoload(node)):
-        return _failed("nvidia_peermem in modules-load.d")
     return Passed("nvidia_peermem is not configured to load")
 
 
 def _failed(seen: str) -> Failed:
     return Failed(seen=seen, expected="no such entry", subject="machine.kernel.modules")
-
-
-def asks_for_peermem(manifest: Manifest) -> int:
-    """The line of the entry in a Talos machine configuration; 0 if there is none.
-
-    From Talos 1.14 on, each module has a document of its own. Source: siderolabs/talos
-    pkg/machinery/config/types/runtime/kernel_module.go."""
-    if manifest.kind == "KernelModuleConfig":
-        return manifest.line if canonical(manifest.text("name")) == PEERMEM else 0
-    if manifest.kind != "MachineConfiguration":
-        return 0
-    for item in items_at(manifest.value, "machine", "kernel", "modules"):
-        if isinstance(item, YamlMapping) and canonical(text_at(item, "name")) == PEERMEM:
-            return item.line
-        if isinstance(item, Scalar) and canonical(item.text) == PEERMEM:
-            return item.line
-    return 0

@@ -1,6 +1,7 @@
 """A node's own evidence as a graph."""
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import EvidenceMissing
@@ -8,7 +9,9 @@ from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.topology import from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import NvLink, Role, SmiPath, TopologySource
-from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
+from gdrkit.fabric.topology.paths import link_fault, obstacles, smi_paths, unknown_ports
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci_registers import link
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
 from tests.evidence_nodes import build, expected
@@ -166,3 +169,14 @@ def test_a_matrix_of_other_gpus_is_ignored():
 def test_without_any_list_of_devices_there_is_no_graph():
     with pytest.raises(EvidenceMissing):
         from_node.topology(Node(MemoryHost()))
+
+
+@pytest.mark.parametrize(("name", "fault"), [("gh200", ""), ("rail-down", "x1 of x16")])
+def test_the_unused_link_of_a_gpu_behind_its_cpu_is_no_fault(name, fault, tmp_path):
+    """NICs reach the memory of a GH200 over C2C: its PCIe link may well have one lane."""
+    node = Node(open_host(str(build(name, tmp_path))))
+    address = gpus(node)[0].address
+    lane = replace(link(node, address), current_width=1)
+    found = from_node.topology(node.after("one lane", [link.becomes(lane, address)]))
+    assert found.by_address[address].link.width == 1
+    assert link_fault(found.by_address[address], is_gpu=True) == fault

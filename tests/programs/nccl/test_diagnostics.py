@@ -34,6 +34,21 @@ def test_a_healthy_report_shows_no_cause_and_no_proof_of_gpudirect_rdma():
     assert [one.codes for one in found.of(Effect.EXCLUDED)] == [("iommu-translating",)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "=== RAS Diagnostics ===",
+        "NCCL diagnostics completed in 12.5 ms across 16 ranks",
+        "RAS diagnostics completed in 3.1 ms across 2 RAS peers",
+    ],
+)
+def test_the_frame_of_a_report_alone_tested_nothing(line: str):
+    found = read(f"n1:7 NCCL DIAG {line}\n")
+
+    (left,) = found.statements
+    assert (found.tested, left.effect, left.brief) == (False, Effect.OPEN, "the log has no line of a check")
+
+
 def test_a_translating_iommu_is_possible_and_groups_are_no_cause_on_x86():
     found = read_log("iommu-on-groups-differ.log")
 

@@ -302,7 +302,7 @@ COMPARES = {
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",
     "rules/gpu_cdmm.py": "the driver's version",
-    "rules/iommu.py": "the driver's version",
+    "repair/remedies/use_driver_580.py": "the driver's version",
     "rules/peermem_not_loaded.py": "the driver's version",
     "rules/lock_inversion.py": "the OFED's version",
     "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",

@@ -6,13 +6,20 @@ import pytest
 
 from gdrkit.formats.versions import numbers
 from gdrkit.programs.nccl.releases import REMOVED, VARIABLE_SINCE, release
-from gdrkit.programs.nccl.variables import LIVES, is_ineffective, life_of
+from gdrkit.programs.nccl.variables import LIVES, OTHERS, is_ineffective, life_of
 from gdrkit.repair.config.check import check
 
 
 def test_each_variable_has_one_row_and_ends_after_it_began():
     assert len({life.name for life in LIVES}) == len(LIVES)
     assert all(not life.until or numbers(life.until) > numbers(life.since) for life in LIVES)
+
+
+def test_no_variable_is_in_two_tables():
+    others = [f"NCCL_{name}" for names in OTHERS.values() for name in names.split()]
+    assert len({*others, *(life.name for life in LIVES)}) == len(others) + len(LIVES)
+    assert not set(others) & VARIABLE_SINCE.keys()
+    assert [*OTHERS] == sorted(OTHERS, key=numbers)
 
 
 def test_what_the_model_reads_agrees():
@@ -55,6 +62,10 @@ def test_diagnostics_exist_since_2_31_2(version: str, has: bool):
     [
         ("export NCCL_NET_GDR_MLOPART=1", "variable-removed", "warning"),
         ("export NCCL_TOPO_SCATTER_START_NET=1", "variable-removed", "warning"),
+        ("export NCCL_IB_CUDA_SUPPORT=1", "variable-removed", "warning"),
+        ("export NCCL_MNNVL=1", "variable-removed", "warning"),
+        ("export NCCL_IB_DATA_DIRECT=1", "variable-new", "note"),
+        ("export NCCL_NET_GDR_C2C=1", "variable-new", "note"),
         ("export NCCL_IB_RAIL_POLICY=FLIP", "value-ignored", "warning"),
         ("export NCCL_RUN_DIAGNOSTICS=1", "variable-new", "note"),
         ("export NCCL_RUN_RAS_DIAGNOSTICS=1", "variable-new", "note"),

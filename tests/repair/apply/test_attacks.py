@@ -12,6 +12,7 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.cli.fix_apply import take_snapshot
 from gdrkit.repair.apply import commands, store
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 from gdrkit.repair.apply.journal import (
     ActionIntent,
@@ -26,7 +27,7 @@ from gdrkit.repair.apply.journal import (
 )
 from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.reverter import Reverter
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.apply.runner import Runner, exclusive_lock
 from gdrkit.repair.platforms.action import Procedure, RunCommand
 from gdrkit.repair.platforms.choices import ProcedureChoices

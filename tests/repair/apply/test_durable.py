@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from gdrkit.repair.apply import store
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import JOURNAL, Journal, StepEnded, new_run
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import RootFS
 
 Call = tuple[str, ...]
 
@@ -35,8 +36,20 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Call]:
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", recorded)
-    monkeypatch.setattr(os, "rename", lambda a, b: done.append(("rename", a, b)) or rename(a, b))
-    monkeypatch.setattr(os, "unlink", lambda a: done.append(("unlink", a)) or unlink(a))
+
+    def full(name: str, folder: int | None) -> str:
+        return name if folder is None else str(Path(f"/proc/self/fd/{folder}").readlink() / name)
+
+    def renamed(a: str, b: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+        done.append(("rename", full(a, src_dir_fd), full(b, dst_dir_fd)))
+        rename(a, b, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    def unlinked(name: str, *, dir_fd: int | None = None) -> None:
+        done.append(("unlink", full(name, dir_fd)))
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    monkeypatch.setattr(os, "unlink", unlinked)
     return done
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gdrkit.cli import main
 from gdrkit.repair.apply import store
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import (
     ActionDone,
@@ -27,7 +28,7 @@ from gdrkit.repair.apply.journal import (
     runs,
     whole_bytes,
 )
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.platforms.action import Action
 from gdrkit.repair.platforms.command_shapes import fault
 

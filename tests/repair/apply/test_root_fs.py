@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gdrkit.repair.apply.entries import FileState, open_regular, temporary
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.root_fs import FileState, RootFS, open_regular
+from gdrkit.repair.apply.root_fs import RootFS
 
 OTHER_UID = 4711 if os.geteuid() == 0 else os.geteuid()
 """Another owner, if we may change owners."""
@@ -39,7 +40,7 @@ def test_a_replaced_and_a_restored_file_keep_owner_mode_and_attributes(tmp_path)
 def test_what_a_killed_write_left_behind_is_replaced(tmp_path):
     root = RootFS(str(tmp_path))
     like = FileState(path="/x.conf", mode=0o644, uid=os.geteuid(), gid=os.getegid())
-    Path(root.temporary("/x.conf", "t")).write_bytes(b"half of the")
+    (tmp_path / temporary("x.conf", "t")).write_bytes(b"half of the")
     root.write("/x.conf", b"new", like, "t")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x.conf", b"new")]
 
@@ -206,7 +207,6 @@ def test_restoring_a_file_removes_the_temporary_file_of_a_crash(tmp_path):
     root = RootFS(str(tmp_path))
     (tmp_path / "x").write_bytes(b"same")
     before = root.state("/x")
-    leftover = root.temporary("/x", "run")
-    Path(leftover).write_bytes(b"half")
+    (tmp_path / temporary("x", "run")).write_bytes(b"half")
     root.restore(before, b"same", "run")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gdrkit.repair.apply import root_fs
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import RootFS
 
 USER = 65534
 FILE = "/etc/modprobe.d/x.conf"

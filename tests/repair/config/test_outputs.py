@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs, ports
+from gdrkit.facts.talos import ModuleEntry, module_entries
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.boot_files import setpci
@@ -229,6 +230,27 @@ def test_talos_never_loads_peermem():
         assert "peermem" not in "".join(line.text for line in OUTPUTS[name].lines)
     refused = generate("talos", ConfigRequest(path="peermem"))
     assert isinstance(refused, ConfigRefused) and "peer-memory API" in refused.why
+
+
+def test_talos_is_not_given_modules_that_it_already_lists():
+    """A patch adds to the list, and the last entry of a name decides its parameters."""
+    listed = ["nvidia", "nvidia_uvm", "nvidia_drm", "nvidia_modeset"]
+    blank = generate("talos", ConfigRequest())
+    there = generate("talos", ConfigRequest(node=node("talos")))
+    documents = generate("talos", ConfigRequest(node=node("talos"), form="documents"))
+
+    assert isinstance(blank, ConfigOutput) and isinstance(there, ConfigOutput)
+    assert isinstance(documents, ConfigOutput)
+    entries = [line.text.split()[-1] for line in blank.lines if "- name:" in line.text]
+    assert [line.text.split()[-1] for line in there.lines if "- name:" in line.text] == [
+        name for name in entries if name not in listed
+    ]
+    assert "a patch adds to the list" in blank.notes[0] and "a patch adds" not in " ".join(there.notes)
+    assert "name: nvidia" in [line.text for line in documents.lines]  # documents are merged by their name
+    every = tuple(ModuleEntry(name, "mc.yaml:1") for name in entries)
+    complete = node("talos").after("listed", [module_entries.becomes(every)])
+    refused = generate("talos", ConfigRequest(node=complete))
+    assert isinstance(refused, ConfigRefused) and "already loads" in refused.why
 
 
 @pytest.mark.parametrize("kind", ["modules-load", "gpu-operator", "cloud-init"])

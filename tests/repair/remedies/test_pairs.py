@@ -34,7 +34,7 @@ from gdrkit.facts.modules import PEERMEM, is_loaded, loaded
 from gdrkit.facts.nic_health import nic_fault
 from gdrkit.facts.nvidia_smi import smi_memory
 from gdrkit.facts.nvswitch import fabric_fault
-from gdrkit.facts.pci import PciGpu, devices, gpus
+from gdrkit.facts.pci import PciGpu, devices, gpus, iommu_group
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
@@ -133,6 +133,15 @@ def refusing_all() -> Node:
     )
 
 
+def refusing_an_efa() -> Node:
+    """Grace and Blackwell with an EFA, and a driver that does not map for it."""
+    node = plain("gb200-force-pcie")
+    efa = [replace(one, driver="efa") for one in nics(node)]
+    of_gpu = {gpu.address: "9" for gpu in gpus(node)}
+    groups = [iommu_group.becomes(group, address) for address, group in of_gpu.items()]
+    return node.after("derived", [nics.becomes(tuple(efa)), driver_version.becomes("595.91.07"), *groups])
+
+
 def full_window() -> Node:
     line = KernelLogLine(1, 0.0, f"NVRM: {NO_SPACE}")
     unseen = Missing("nvidia-smi", MissingReason.NOT_COLLECTED, "nvidia-smi -q -d MEMORY")
@@ -223,6 +232,7 @@ DERIVED: dict[str, Callable[[], Node]] = {
     ),
     "read-request-small": small_requests,
     "topology-refused": refusing_all,
+    "efa-mapping-refused": refusing_an_efa,
     "verbs-lacks-dmabuf": lambda: after("ubuntu-6.8-h100", verbs_has_dmabuf.becomes(False)),
     "verbs-library-old": old_copy,
 }

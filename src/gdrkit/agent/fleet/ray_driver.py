@@ -44,14 +44,15 @@ def collect(words: List[str], program: bytes, timeout_s: float, limit_bytes: int
     try:
         output, errors = receive(child, time.monotonic() + timeout_s, limit_bytes)
         code = child.wait(10.0)
-    except TimeoutError:
+    except (TimeoutError, subprocess.TimeoutExpired):
         return b"", -1, "timed out: no bundle within %.3g s" % timeout_s
     except OverflowError:
         return b"", -1, "its bundle has more than %d MiB" % (limit_bytes >> 20)
     finally:
         with contextlib.suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in the kernel
+            child.wait(1.0)
     lines = errors.decode("utf-8", "replace").strip().splitlines()
     return output, code, lines[-1][:300] if lines else ""
 

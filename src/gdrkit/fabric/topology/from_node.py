@@ -25,7 +25,7 @@ from gdrkit.fabric.topology.graph import (
     TopologySource,
 )
 from gdrkit.fabric.topology.roles import role
-from gdrkit.facts.acs_layout import masks_of_layout
+from gdrkit.facts.acs_layout import is_behind_cpu, masks_of_layout
 from gdrkit.facts.gpu import gpu_support, is_coherent, is_integrated, product_name
 from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.kernel import architecture
@@ -34,6 +34,7 @@ from gdrkit.facts.pci import (
     ROOT,
     bridges_above,
     devices,
+    gpu_at,
     gpus,
     iommu_group,
     iommu_type,
@@ -212,10 +213,14 @@ def _device(
 
 
 def _link(node: Node, reader: _NodeReader, address: str, above: tuple[str, ...]) -> DeviceLink:
-    """The link above a device; its maximum is that of the weaker end."""
+    """The link above a device; its maximum is that of the weaker end. None for a GPU whose memory NICs reach
+    over C2C: its link carries none of it, so one lane is not a fault."""
     own = reader("PCIe links", lambda: link(node, address))
     if own is None:
         return DeviceLink()
+    gpu = if_missing(None, gpu_at, node, address)
+    if gpu is not None and is_behind_cpu(node, gpu):
+        return DeviceLink(own.current_gt_per_s, own.current_width)
     speed, width = own.max_gt_per_s, own.max_width
     if above and (upper := reader("PCIe links", lambda: link(node, above[-1]))):
         speed, width = min(speed, upper.max_gt_per_s), min(width, upper.max_width)

@@ -20,7 +20,8 @@ _NO_EXPORT = ("driver-proprietary", *NO_GPU)
 
 _ofi = functools.partial(MessageTemplate, "aws-ofi-nccl", open_end=True)
 _DMABUF = "aws/aws-ofi-nccl src/nccl_ofi_dmabuf.cpp"
-_NO_GDR = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old")
+NO_GDR = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused")
+"""Why the plugin gets no GPUDirect RDMA from libfabric."""
 
 _efa = functools.partial(MessageTemplate, "efa", open_end=True)
 _DRIVER = "amzn/amzn-drivers kernel/linux/efa/src"
@@ -176,15 +177,15 @@ ROWS = (
         decides=False, leads=True,
     ),
     _ofi(
-        "GDR disabled on GDR-supported instance type", _NO_GDR,
+        "GDR disabled on GDR-supported instance type", NO_GDR,
         source="aws/aws-ofi-nccl src/platform-aws.cpp; then the plugin stops", versions="1.7.4 and later",
     ),
     _ofi(
-        "Could not disable CUDA API usage for HMEM, disabling GDR", _NO_GDR,
+        "Could not disable CUDA API usage for HMEM, disabling GDR", NO_GDR,
         source="aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp", versions="1.7.0 and later",
     ),
     _ofi(
-        "GDR support reported to NCCL but then couldn't be configured on an endpoint", _NO_GDR,
+        "GDR support reported to NCCL but then couldn't be configured on an endpoint", NO_GDR,
         source="aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp", versions="1.7.0 and later",
     ),
     _ofi(

@@ -50,7 +50,7 @@ def diagnostics(
     complete = any(not end.passive for end in ends)
     found = (
         *(_skipped(line) for line in seen.skipped[:1]),
-        *(_without_lines(line) for _, line in seen.headers[:1] if not lines),
+        *(_without_lines(line) for line in seen.frames[:1] if not lines),
         *network(lines, rates, complete=complete, ports=frozenset(seen.ports)),
         *environment(lines),
         *node_checks(lines, names, gpus),
@@ -80,6 +80,7 @@ class _Seen:
         self.lines: list[CheckLine] = []
         self.headers: list[tuple[bool, int]] = []  # whether of RAS, and the line
         self.ends: list[DiagnosticEnd] = []
+        self.frames: list[int] = []  # lines of headers and ends: an excerpt may have an end alone
         self.skipped: list[int] = []
         self.hosts: dict[str, None] = {}
         self.ports: set[float] = set()  # speeds in Gbit/s
@@ -90,8 +91,10 @@ class _Seen:
                 self.lines.append(CheckLine(record, one.line, one.process))
             case DiagnosticHeader(passive):
                 self.headers.append((passive, one.line))
+                self.frames.append(one.line)
             case DiagnosticEnd() as record:
                 self.ends.append(record)
+                self.frames.append(one.line)
             case DiagnosticsSkipped():
                 self.skipped.append(one.line)
             case FusedDevice(mbit_per_s=speed, parts=1):  # ib_write_bw takes one port of merged NICs
@@ -115,12 +118,12 @@ def _skipped(line: int) -> Statement:
 
 
 def _without_lines(line: int) -> Statement:
-    """That a report has its header and no check. The passive one follows asynchronously, in the thread of
-    RAS: src/ras/diagnostics.cc."""
+    """That a report has its header or its end, and no check. The passive one follows asynchronously, in the
+    thread of RAS: src/ras/diagnostics.cc."""
     return Statement(
         effect=Effect.OPEN, check="report", line=line, brief="the log has no line of a check",
-        text="a report begins, and the log has no line of a check: the job ended before it, or the log "
-        "lacks what the processes printed to stdout",
+        text="a report begins or ends, and the log has no line of a check: the job ended before it, or the "
+        "log lacks what the processes printed to stdout",
         todo="keep what all ranks print to stdout, and let the job run on after it has made its "
         "communicators",
     )  # fmt: skip

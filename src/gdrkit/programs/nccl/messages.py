@@ -211,7 +211,7 @@ ROWS = (
     ),
     _line(
         "NET/OFI {what:.*}disabling GDR{:.*}",
-        ("efa-p2p-unavailable", "libfabric-too-old"),
+        ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused"),
         source="aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp, and src/nccl_ofi_net.c in 1.7",
         make=_remark("ofi-without-gdr"),
     ),

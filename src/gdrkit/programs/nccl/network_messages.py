@@ -2,7 +2,7 @@
 exists.
 
 Sources: NCCL src/init.cc, src/mnnvl.cc, src/plugin/net.cc and src/transport/net_ib/*.cc at
-the tags from v2.20.3-1 to v2.30.7-1, and of 2.31.2.
+the tags from v2.20.3-1 to v2.30.7-1, of 2.31.2, and the strings of 2.32.3.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ NO_PLUGIN = "network plugin"
 NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
 NIC_COUNTS, LINK_LAYERS, OPEN_DEVICE = "number of NICs", "link layers", "ibv_open_device"
 FATAL_EVENT = "async fatal event"
+MANY_RAILS, PARTITION = "rails and planes", "partition key"
 
 FAILED_STEPS: dict[str, FailureMeaning] = {
     NO_PLUGIN: FailureMeaning(
@@ -51,6 +52,10 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
         "the device exists, but the process may not open it",
         ("rdma-device-not-in-container", "verbs-provider-mismatch"),
     ),
+    MANY_RAILS: FailureMeaning(
+        "NCCL_IB_HCA or a topology file numbers more rails or planes than NCCL has room for"
+    ),
+    PARTITION: FailureMeaning("the port is not in the partition of NCCL_IB_PKEY_VALUE"),
     FATAL_EVENT: FailureMeaning(
         "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic"
     ),
@@ -162,6 +167,16 @@ ROWS = (
     _step(
         LINK_LAYERS, r"NET/IB : Remote {kind:\S+} device is incompatible with the local", source=_NET_IB,
         versions="2.26.2 and later", sample="NET/IB : Remote RoCE device is incompatible with the local [0]",
+    ),
+    _step(
+        MANY_RAILS, r"NCCL cannot use more than {number:\d+} {kind:rails|user-defined plane IDs}",
+        source="NCCL src/graph/topo.cc, src/transport/net_ib/init.cc", versions="2.31.2 and later",
+        sample="NCCL cannot use more than 12 user-defined plane IDs.",
+    ),
+    _step(
+        PARTITION, "NCCL_IB_PKEY_VALUE={key:0x[0-9a-f]+} not found in PKey table", source=_NET_IB,
+        versions="2.31.2 and later",
+        sample="NET/IB: NCCL_IB_PKEY_VALUE=0x8001 not found in PKey table (pkey_tbl_len=128, port=1)",
     ),
     _step(
         FATAL_EVENT, r"NET/IB : {device:\S+} async fatal event", source=_NET_IB,

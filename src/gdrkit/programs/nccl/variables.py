@@ -1,23 +1,27 @@
-"""Variables that NCCL began or ceased to read since 2.30.5, and what to know before one is set.
+"""Variables that NCCL began or ceased to read, and what to know before one is set.
 
-Source: the strings and disassembled defaults of libnccl 2.31.2 and 2.32.3, and NVIDIA's guide, Environment
-Variables. None of these settings was run on GPUs.
+Source: NCCL at the tags from v2.3.5-5 to v2.30.7-1; the strings and disassembled defaults of libnccl 2.31.2
+and 2.32.3, and NVIDIA's guide, Environment Variables. None of these settings was run on GPUs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from gdrkit.formats.whole_number import integer
+from gdrkit.programs.nccl.releases import VARIABLE_SINCE
 
 
 class VariableLife(Struct, frozen=True):
     """The releases that read a variable, and what it does."""
 
     name: str
-    since: str
-    effect: str
+    since: str  # "" where it is older than the oldest public tag
+    effect: str = ""
     until: str = ""  # the first release that no longer reads it
+    instead: str = ""  # the variable that took its place
     values: tuple[str, ...] = ()  # all that it takes, if they are few
 
 
@@ -59,6 +63,16 @@ LIVES = (
     VariableLife("NCCL_IB_EVENT_BASED_LB", "2.31.2", "spreads queue pairs by events of congestion; 0"),
     VariableLife("NCCL_IB_WQE_LATENCY_REPORT", "2.31.2", "reports slow work requests; 1"),
     VariableLife("NCCL_PROGRESS_COUNTERS", "2.32.3", "GPUs report their progress; 0"),
+    VariableLife("NCCL_IB_CUDA_SUPPORT", "", until="2.4.2", instead="NCCL_NET_GDR_LEVEL"),
+    VariableLife("NCCL_IB_GDR_LEVEL", "", until="2.4.2", instead="NCCL_NET_GDR_LEVEL"),
+    VariableLife(
+        "NCCL_GDRCOPY_TAIL_ENABLE", "2.9.6", until="2.12.7", instead="NCCL_GDRCOPY_SYNC_ENABLE"
+    ),
+    VariableLife("NCCL_MNNVL", "2.20.3", until="2.21.5", instead="NCCL_MNNVL_ENABLE"),
+    VariableLife("NCCL_GIN_NCONTEXTS", "2.28.7", until="2.30.3"),
+    VariableLife("NCCL_GIN_SIGNAL_POOL_SIZE", "2.28.7", until="2.30.3"),
+    VariableLife("NCCL_GIN_COUNTER_POOL_SIZE", "2.28.7", until="2.30.3"),
+    VariableLife("NCCL_GIN_EXCLUSIVE_CONTEXTS", "2.29.7", until="2.30.3"),
     VariableLife("NCCL_NET_GDR_MLOPART", "2.30.7", "GPUDirect RDMA for partitions of a GPU", until="2.32.3"),
     VariableLife("NCCL_MLOPART_RDMA_ENABLE", "2.30.7", "the same", until="2.32.3"),
     VariableLife(
@@ -66,10 +80,66 @@ LIVES = (
     ),
 )  # fmt: skip
 
+OTHERS = {
+    "2.24.3": (
+        "IB_MQP_RETRY_ALL IB_MQP_RETRY_CNT IB_MQP_RETRY_SLEEP_MSEC IB_WARN_RAIL_LOCAL "
+        "NET_OPTIONAL_RECV_COMPLETION RAS_ADDR RAS_ENABLE RAS_TIMEOUT_FACTOR SOCKET_RETRY_CNT "
+        "SOCKET_RETRY_SLEEP_MSEC"
+    ),
+    "2.25.1": "MNNVL_UUID",
+    "2.26.2": "NET_PLUGIN_REF_COUNT",
+    "2.27.3": "IB_DATA_DIRECT SOCKET_INLINE SOCKET_MIN_TASKSIZE SOCKET_RCVBUF SOCKET_SNDBUF",
+    "2.27.5": "MNNVL_SCATTER_NETS_ENABLE",
+    "2.28.7": (
+        "GIN_ENABLE GIN_ERROR_QUERY_SEC GIN_GDAKI_NIC_HANDLER GIN_GDAKI_QP_DEPTH GIN_PROXY_QUEUE_SIZE "
+        "GIN_TYPE MNNVL_RAIL_PER_HOST"
+    ),
+    "2.29.2": (
+        "NUM_RMA_CTX P2P_PER_CHANNEL_NET_BW RMA_PROXY_DUMP_SIGNAL RMA_PROXY_QUEUE_SIZE "
+        "SOCKET_POLL_TIMEOUT_MSEC"
+    ),
+    "2.29.7": (
+        "GDAKI_USE_RELIABLE_DB GIN_NCONNECTIONS GIN_PLUGIN GIN_PLUGIN_REF_COUNT IB_DEVICE_PCI_ORDER "
+        "IB_PREPOST_RECEIVE_WORK_REQUESTS IB_RECEIVER_SIDE_MATCHING_SCHEME "
+        "IB_RESILIENCY_PORT_FAILOVER IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS "
+        "IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY SYM_GIN_KERNELS_ENABLE"
+    ),
+    "2.30.3": (
+        "GIN_GDAKI_MAX_DEST_RD_ATOMIC GIN_GDAKI_MAX_QP_RD_ATOMIC IBVERBS_LIB IB_OOO_RQ "
+        "IB_RESILIENCY_PORT_RECOVERY IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT "
+        "IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL "
+        "IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE "
+        "IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE "
+        "IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX "
+        "IB_RESILIENCY_PORT_RECOVERY_START_DELAY IGNORE_COLLNET_MISMATCH IGNORE_NET_MISMATCH "
+        "MNNVL_CROSS_CLIQUE"
+    ),
+    "2.30.7": (
+        "GIN_IB_TC IB_QUERY_PORT_SPEED IB_SUBNET_PREFIX_LEN RMA_DISABLE RMA_PLUGIN "
+        "RMA_PLUGIN_REF_COUNT SYM_RS_GIN_CHUNK_SIZE TOPO_SPLIT_MLOPART"
+    ),
+    "2.31.2": (
+        "IB_EVENT_BASED_LB_REMOTE IB_WQE_LATENCY_THRESHOLD_NS NUM_RMA_INT_CTX "
+        "P2P_PER_CHANNEL_REG_NET_BW RMA_EAGER_INIT RMA_MULTI_CTX_THRESHOLD"
+    ),
+    "2.32.3": (
+        "DEBUG_LEVELS PROGRESS_COUNTER_MONITOR_POLL_MS PROGRESS_COUNTER_MONITOR_STALE_MS "
+        "PROGRESS_COUNTER_MONITOR_STALE_WARN_SEC RMA_IB_WR_BATCHSIZE"
+    ),
+}
+"""By release, further names about networks that it is the first to read, without `NCCL_`. From 2.24.3 on:
+images that are in use have 2.21.5, which PyTorch 2.5 and 2.6 brought. Source: the names in NCCL's source at
+each tag to v2.30.7-1 and of 2.31.2, and in the data that libnccl 2.32.3 reads."""
+_OTHERS: Mapping[str, str] = {
+    f"NCCL_{name}": since for since, names in OTHERS.items() for name in names.split()
+}
+
 
 def life_of(name: str) -> VariableLife | None:
     """The releases that read a variable; None for one that is older than all of these, or is none."""
-    return next((life for life in LIVES if life.name == name), None)
+    known = next((life for life in LIVES if life.name == name), None)
+    since = _OTHERS.get(name) or VARIABLE_SINCE.get(name)
+    return known if known is not None or since is None else VariableLife(name, since)
 
 
 def is_ineffective(life: VariableLife, value: str) -> bool:

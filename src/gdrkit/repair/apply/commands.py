@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import shlex
 import shutil
+import time
 
 from msgspec.structs import replace
 
+from gdrkit.agent.pipes import end_group, receive, send, terminate_group
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.platforms.action import Action, Procedure, RunCommand
 from gdrkit.repair.platforms.command_shapes import FOLDERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
 
 SEARCH_PATH = ":".join(FOLDERS)
 ENVIRONMENT = {
@@ -21,6 +28,15 @@ ENVIRONMENT = {
 """All that a command sees: LD_PRELOAD, PYTHONPATH or the PATH of another user could run that user's code."""
 _SHOWN_LINES = 5
 """Last lines of a failed command's output that an error quotes."""
+LIMIT_S = 7200.0
+"""How long a command may take. Chosen, not measured: a package manager downloads, and builds modules for
+each kernel, but what was stopped or waits for an answer never ends."""
+OUTPUT_LIMIT_BYTES = 256 << 20
+"""A build of a driver prints a few MB for each kernel."""
+ENDING_S = 30.0
+"""How long one that is asked to end may take: dpkg finishes the file that it writes."""
+TIMED_OUT = 124
+"""The exit code of one that took too long, as of timeout(1)."""
 _ELSEWHERE = "not run: this is not the running machine"
 
 
@@ -75,17 +91,46 @@ def _check_inside(root: RootFS, folder: str) -> None:
 
 
 def run_captured(argv: tuple[str, ...], stdin: bytes = b"") -> tuple[int, str]:
-    """Exit code and output of a command; 127 if the command does not exist. No timeout: builds take long."""
+    """Exit code and output of a command; 127 if it does not exist, 124 if it was ended at a limit.
+
+    What it started in its own session has ended too, whatever ends this call."""
     import subprocess
 
     program = find(argv[0])
     if program is None:
         return 127, f"{argv[0]}: not found in {SEARCH_PATH}"
     try:
-        done = subprocess.run(
-            (program, *argv[1:]), input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=ENVIRONMENT, cwd="/", check=False,
+        child = subprocess.Popen(
+            (program, *argv[1:]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=ENVIRONMENT, cwd="/", start_new_session=True,
         )  # fmt: skip
     except OSError as error:
         return 127, f"{argv[0]}: {(error.strerror or str(error)).lower()}"
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    try:
+        return _finished(child, stdin, time.monotonic() + LIMIT_S)
+    except TimeoutError:
+        return TIMED_OUT, f"{argv[0]}: ended, since it had taken {LIMIT_S / 60:g} minutes"
+    except OverflowError:
+        return TIMED_OUT, f"{argv[0]}: ended, since it had printed {OUTPUT_LIMIT_BYTES >> 20} MiB"
+
+
+def _finished(child: subprocess.Popen[bytes], stdin: bytes, deadline: float) -> tuple[int, str]:
+    """The exit code and the output of a command. Raises TimeoutError and OverflowError.
+
+    One that does not end by itself is asked to before it is killed: half a package is worse than none."""
+    import subprocess
+
+    assert child.stdin and child.stdout
+    try:
+        with contextlib.suppress(BrokenPipeError):  # it does not read
+            send(child.stdin, stdin, deadline)
+        child.stdin.close()
+        output = receive(child.stdout, OUTPUT_LIMIT_BYTES, deadline)
+        return child.wait(max(0.0, deadline - time.monotonic())), output.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    finally:
+        if child.poll() is None:
+            terminate_group(child)
+            end_group(child, ENDING_S)
+        child.stdout.close()

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from gdrkit.repair.apply.commands import run_command
 from gdrkit.repair.apply.enrolment import enrol
+from gdrkit.repair.apply.entries import FileState, free_bytes
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import ActionDone, ActionIntent, Journal
 from gdrkit.repair.apply.labels import relabel
 from gdrkit.repair.apply.passwords import Passwords
-from gdrkit.repair.apply.root_fs import FileState, RootFS, free_bytes, open_regular
+from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.apply.signing import make_pair, signed, signer
 from gdrkit.repair.platforms.action import (
     Action,
@@ -54,10 +55,15 @@ class Executor:
             private = isinstance(action, MakeKey)
             self.root.make_folder(folder, 0o700 if private and folder == intent.folders[-1] else 0o755)
         note = self._do(action, intent) or self._relabel(action, intent)
-        after = {path: self.root.digest(path) for path in self._paths(action)}
+        after = self._after(action)
         if isinstance(action, MakeKey):
             after = dict.fromkeys(after, "")
         self.journal.append(ActionDone(step=step, action=number, after=after, note=note))
+
+    def _after(self, action: Action) -> dict[str, str]:
+        """The digest of each path as this action left it."""
+        known = outcome(action)
+        return {path: self.root.digest(path) if known is None else known for path in self._paths(action)}
 
     def _relabel(self, action: Action, intent: ActionIntent) -> str:
         if not isinstance(action, WriteFile | MakeKey):
@@ -130,7 +136,7 @@ class Executor:
             case WriteFile():
                 self._write(action.path, action.content.encode(), intent.states[0], action.mode)
             case RemoveFile():
-                self.root.remove(action.path)
+                self.root.remove(action.path, intent.states[0])
             case MakeKey():
                 return self._make_key(action, intent)
             case SignModules():
@@ -146,21 +152,24 @@ class Executor:
                 return "by hand"
         return ""
 
-    def _write(self, path: str, content: bytes, before: FileState, mode: int) -> None:
+    def _write(
+        self, path: str, content: bytes, before: FileState, mode: int, *, again: bool = False
+    ) -> None:
+        """Replace what was there before; `again`: also what a crash left, which no journal has."""
         if before.kind == "file":
             kept = {name: value for name, value in before.attributes.items() if name not in _OF_CONTENT}
             like = FileState(path=path, mode=before.mode, uid=before.uid, gid=before.gid, attributes=kept)
         else:
             like = FileState(path=path, mode=mode, uid=os.geteuid(), gid=os.getegid())
-        self.root.write(path, content, like, self.journal.run)
+        self.root.write(path, content, like, self.journal.run, None if again else before)
 
     def _make_key(self, action: MakeKey, intent: ActionIntent) -> str:
         """Write both files. The certificate is written last: if it exists, the key is complete."""
         if intent.states[1].kind != "absent":
             return "the key already exists"
         private, public = make_pair(self.passwords.key_password)
-        self._write(action.key, private, FileState(path=action.key), PRIVATE)
-        self._write(action.certificate, public, FileState(path=action.certificate), PUBLIC)
+        self._write(action.key, private, FileState(path=action.key), PRIVATE, again=True)
+        self._write(action.certificate, public, FileState(path=action.certificate), PUBLIC, again=True)
         return ""
 
     def _sign(self, action: SignModules, intent: ActionIntent) -> None:
@@ -183,6 +192,17 @@ class Executor:
             self.notify(f"signed {state.path}")
 
 
+def outcome(action: Action) -> str | None:
+    """The digest of the file that an action writes, "" if it removes one; None where that is not known
+    before."""
+    match action:
+        case WriteFile():
+            return hashlib.sha256(action.content.encode()).hexdigest()
+        case RemoveFile():
+            return ""
+    return None
+
+
 def read_key(root: RootFS, path: str) -> bytes:
     """The content of a private key's file. Raises ApplyError if group or others have access to it."""
     content, mode = read_given(root, path, "key")
@@ -196,7 +216,7 @@ def read_key(root: RootFS, path: str) -> bytes:
 def read_given(root: RootFS, path: str, what: str) -> tuple[bytes, int]:
     """Content and mode of a file that the user named. Raises ApplyError if it cannot be read."""
     try:
-        with open_regular(root.real(root.resolved(path))) as file:
+        with root.opened(root.resolved(path)) as file:
             return file.read(), os.fstat(file.fileno()).st_mode
     except FileNotFoundError:
         raise ApplyError(f"{what} not found: {path}", "give the path of an existing file") from None

@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.repair.apply import store
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.root_fs import FileState, RootFS, open_regular
+from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.platforms.action import Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import is_plain
@@ -188,16 +189,27 @@ class Journal:
     # -- backups ------------------------------------------------------------------------------------------
 
     def back_up(self, state: FileState, name: str) -> FileState:
-        """Back up a file's content; returns the state with the backup's name."""
+        """Back up a file's content; returns the state with the backup's name. Raises ApplyError if it is not
+        the content of that state any more: what is written over it could never be undone."""
         if state.kind != "file":
             return state
         with store.folder(self.root, self.run, BACKUPS) as folder:
             fd = store.open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with open_regular(self.root.real(state.path)) as file, open(fd, "wb") as copy:
+        with self.root.opened(state.path) as file, open(fd, "wb") as copy:
             shutil.copyfileobj(file, copy, 1 << 20)
             copy.flush()
             os.fsync(fd)
+        if self._digest_of(name) != state.digest:
+            raise ApplyError(f"{state.path} changed while it was copied", "run gdr fix again")
         return msgspec.structs.replace(state, backup=name)
+
+    def _digest_of(self, backup: str) -> str:
+        import hashlib
+
+        with store.folder(self.root, self.run, BACKUPS) as folder:
+            fd = store.open_file(folder, backup, os.O_RDONLY)
+        with open(fd, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def backup_of(self, state: FileState) -> bytes:
         """The content of a backup. Raises ApplyError if it is damaged."""

@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from gdrkit.repair.apply.commands import run_captured, run_command
 from gdrkit.repair.apply.enrolment import withdraw
+from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.executor import Notify
+from gdrkit.repair.apply.executor import Notify, outcome
 from gdrkit.repair.apply.journal import ActionDone, ActionIntent, ActionUndone, Journal, UndoBegun, UndoEnded
 from gdrkit.repair.apply.passwords import Passwords
-from gdrkit.repair.apply.root_fs import FileState
 from gdrkit.repair.platforms.action import Action, EnrolKey, MakeKey, RunCommand
 from gdrkit.repair.platforms.command_shapes import fault
 
@@ -77,14 +77,16 @@ class Reverter:
                     if state.kind == "absent":
                         self.root.restore(state, b"", self.journal.run)
             case _:
-                return [s.path for s in intent.states if not self._restore(s, done)]
+                return [s.path for s in intent.states if not self._restore(s, action, done)]
         return []
 
-    def _restore(self, before: FileState, done: ActionDone | None) -> bool:
-        """Restore a file; false if it changed since. After a crash within the action, the change is ours."""
-        if done is not None and not self.force:
+    def _restore(self, before: FileState, action: Action, done: ActionDone | None) -> bool:
+        """Restore a file; false if it changed since. After a crash within the action, the change is ours if
+        it is what the action makes, or if that is not known before."""
+        ours = outcome(action) if done is None else done.after.get(before.path)
+        if (done is not None or ours is not None) and not self.force:
             now = self.root.digest(before.path)
-            if now not in (before.digest, done.after.get(before.path)):
+            if now not in (before.digest, ours):
                 self.notify(f"left alone: {before.path} (changed since the run)")
                 return False
         self.root.restore(before, self.journal.backup_of(before), self.journal.run)

@@ -6,48 +6,20 @@ root. The last part is not, so a link itself can be replaced and restored.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import errno
-import glob
+import fnmatch
 import hashlib
 import os
 import posixpath
-import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from io import BufferedReader
 
-from msgspec import Struct
-
+from gdrkit.repair.apply import entries
+from gdrkit.repair.apply.entries import FileState, link_target, open_regular, unicode
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.platforms.command_shapes import is_plain
 
 _MOST_LINKS = 40  # path_resolution(7): ELOOP
-_BACKUP = re.compile(r"[0-9-]*", re.ASCII)
-_UNSUPPORTED = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
-
-
-class FileState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a path was. `backup` names the copy of its content in the run's folder."""
-
-    path: str
-    kind: str = "absent"  # absent, file, link
-    mode: int = 0
-    uid: int = 0
-    gid: int = 0
-    mtime_ns: int = 0
-    digest: str = ""  # SHA-256 of a file's content, or of a link's target
-    target: str = ""
-    attributes: Mapping[str, str] = {}  # extended attributes, base64
-    backup: str = ""
-
-    def __post_init__(self) -> None:
-        """A journal's path or backup that leads elsewhere is not read."""
-        if not is_plain(self.path):
-            raise ValueError("not a plain path")
-        if not _BACKUP.fullmatch(self.backup):
-            raise ValueError("not the name of a backup")
 
 
 class RootFS:
@@ -65,53 +37,91 @@ class RootFS:
         return self.path == "/"
 
     def real(self, path: str) -> str:
-        """The path on the running system: folders resolved inside the root, the last part unresolved."""
-        folder, name = posixpath.split(path.rstrip("/"))
-        return posixpath.join(self._folder(folder), name)
+        """The path on the running system: folders resolved inside the root, the last part unresolved.
 
-    def _folder(self, folder: str) -> str:
-        self._check_above()
-        parts = folder.split("/")[::-1]
+        To be shown, or for a program: what it leads to may change. No operation below uses it."""
+        folder, name = posixpath.split(path.rstrip("/"))
         here: list[str] = []
+
+        def link(part: str) -> str | None:
+            return link_target(None, posixpath.join(self.path, *here, part))
+
+        for part in self._parts(folder, link):
+            if part in ("/", ".."):
+                del here[0 if part == "/" else -1 :]
+            else:
+                here.append(part)
+        return posixpath.join(self.path, *here, name)
+
+    @contextlib.contextmanager
+    def _entry(self, path: str) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that a path is in, and the last part. Raises FileNotFoundError and
+        NotADirectoryError."""
+        folder, name = posixpath.split(path.rstrip("/"))
+        try:
+            with self._walked(folder) as fd:
+                yield fd, name
+        except OSError as error:
+            error.filename = posixpath.join(self.path, path.lstrip("/"))  # not the part alone
+            raise
+
+    @contextlib.contextmanager
+    def _walked(self, folder: str) -> Iterator[int]:
+        """A descriptor of a folder, reached part by part from the root.
+
+        No part is a link when it is opened, so whoever swaps folders for links leads nothing outside."""
+        self._check_above()
+        fds = [os.open(self.path, entries.FOLDER)]
+        try:
+            for part in self._parts(folder, lambda part: link_target(fds[-1], part)):
+                if part in ("/", ".."):
+                    for fd in fds[1 if part == "/" else max(1, len(fds) - 1) :]:
+                        os.close(fd)
+                        fds.remove(fd)
+                else:
+                    fds.append(os.open(part, entries.FOLDER, dir_fd=fds[-1]))
+                    self._check(os.fstat(fds[-1]), f"/proc/self/fd/{fds[-1]}")
+            yield fds[-1]
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _parts(self, folder: str, link: Callable[[str], str | None]) -> Iterator[str]:
+        """The parts of a path, with those of the links on the way; `/` for the root. `link` is asked about
+        each part before it is given."""
+        parts = folder.split("/")[::-1]
         links = 0
         while parts:
             part = parts.pop()
             if part in ("", "."):
                 continue
-            if part == "..":
-                here = here[:-1]
+            target = None if part == ".." else link(part)
+            if target is None:
+                yield part
                 continue
-            full = posixpath.join(self.path, *here, part)
-            if os.path.islink(full):
-                links += 1
-                if links > _MOST_LINKS:
-                    raise ApplyError(f"{folder}: too many symbolic links")
-                target = os.readlink(full)
-                here = [] if target.startswith("/") else here
-                parts += target.split("/")[::-1]
-            else:
-                self._check(full)
-                here.append(part)
-        return posixpath.join(self.path, *here)
+            links += 1
+            if links > _MOST_LINKS:
+                raise ApplyError(f"{folder}: too many symbolic links")
+            if target.startswith("/"):
+                yield "/"
+            parts += target.split("/")[::-1]
 
     def _check_above(self) -> None:
         """Check the root itself, and the folders above it, once."""
         if not self._is_checked:
             parts = self.path.split("/")
             for number in range(1, len(parts) + 1):
-                self._check("/".join(parts[:number]) or "/")
+                real = "/".join(parts[:number]) or "/"
+                self._check(os.lstat(real), real)
             self._is_checked = True
 
-    def _check(self, real: str) -> None:
+    def _check(self, found: os.stat_result, real: str) -> None:
         """Raise ApplyError for a folder that a user could replace by a link while root works in it."""
         if self.is_machine or os.geteuid() != 0:
             return
-        try:
-            found = os.lstat(real)
-        except (FileNotFoundError, NotADirectoryError):
-            return
         shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
         if stat.S_ISDIR(found.st_mode) and (found.st_uid != 0 or shared):
+            real = os.path.realpath(real)
             raise ApplyError(
                 f"{real} belongs to user {found.st_uid}, or others can write to it: not safe for root",
                 "run as its owner, or copy the tree to a folder that only root can write to",
@@ -121,46 +131,37 @@ class RootFS:
 
     def state(self, path: str) -> FileState:
         """The present state of a path. Raises ApplyError for folders and devices, which are not replaced."""
-        real = self.real(_unicode(path))
         try:
-            found = os.lstat(real)
+            with self._entry(unicode(path)) as (folder, name):
+                return entries.state_of(path, folder, name)
         except (FileNotFoundError, NotADirectoryError):
             return FileState(path=path)
-        if stat.S_ISLNK(found.st_mode):
-            target = _unicode(os.readlink(real))
-            digest = hashlib.sha256(target.encode()).hexdigest()
-            return FileState(
-                path=path, kind="link", uid=found.st_uid, gid=found.st_gid, mtime_ns=found.st_mtime_ns,
-                target=target, digest=digest,
-            )  # fmt: skip
-        if not stat.S_ISREG(found.st_mode):
-            raise ApplyError(f"{path} is not a regular file")
-        return FileState(
-            path=path,
-            kind="file",
-            mode=stat.S_IMODE(found.st_mode),
-            digest=_digest(real),
-            attributes=dict(_attributes(real)),
-            uid=found.st_uid,
-            gid=found.st_gid,
-            mtime_ns=found.st_mtime_ns,
-        )
 
     def digest(self, path: str) -> str:
         """SHA-256 of the file or link at a path; "" if there is none."""
         return self.state(path).digest
 
+    @contextlib.contextmanager
+    def opened(self, path: str) -> Iterator[BufferedReader]:
+        """A file to read. Raises ApplyError for a folder, device or pipe, OSError for a link."""
+        with self._entry(path) as (folder, name), open_regular(name, folder, path) as file:
+            yield file
+
     def read(self, path: str) -> bytes:
-        with open_regular(self.real(path)) as file:
+        with self.opened(path) as file:
             return file.read()
 
     def resolved(self, path: str) -> str:
         """A path without a link in its last part: links followed inside the root."""
         for _ in range(_MOST_LINKS):
-            real = self.real(path)
-            if not os.path.islink(real):
+            try:
+                with self._entry(path) as (folder, name):
+                    target = link_target(folder, name)
+            except (FileNotFoundError, NotADirectoryError):
                 return path
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.readlink(real)))
+            if target is None:
+                return path
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         raise ApplyError(f"{path}: too many symbolic links")
 
     def content(self, path: str) -> bytes:
@@ -169,150 +170,70 @@ class RootFS:
         return self.read(path) if self.state(path).kind == "file" else b""
 
     def matching(self, pattern: str) -> tuple[str, ...]:
-        """Files whose path matches a shell pattern, sorted."""
-        folder, name = posixpath.split(pattern)
-        real = posixpath.join(glob.escape(self._folder(folder)), name)
-        found = sorted(p for p in glob.glob(real) if os.path.isfile(p) or os.path.islink(p))
-        return tuple(posixpath.join(folder, posixpath.basename(path)) for path in found)
+        """Files whose path matches a shell pattern in its last part, sorted."""
+        folder, wanted = posixpath.split(pattern)
+        try:
+            with self._walked(folder) as fd:
+                fitting = fnmatch.filter(entries.listed(fd), wanted)
+                names = [name for name in fitting if entries.is_kept(fd, name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        hidden = wanted.startswith(".")
+        return tuple(posixpath.join(folder, name) for name in names if hidden or name[0] != ".")
 
     def missing_folders(self, path: str) -> tuple[str, ...]:
         """Folders above a path that do not exist, the outermost first."""
         missing: list[str] = []
         folder = posixpath.dirname(path)
-        while folder not in ("", "/") and not os.path.isdir(self._folder(folder)):
+        while folder not in ("", "/") and not self._is_folder(folder):
             missing.insert(0, folder)
             folder = posixpath.dirname(folder)
         return tuple(missing)
 
+    def _is_folder(self, path: str) -> bool:
+        try:
+            with self._walked(path):
+                return True
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     # -- writing ----------------------------------------------------------------------------------------
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
-        real = self._folder(path)
-        if not os.path.isdir(real):
-            os.mkdir(real, mode)
-            sync_folder(posixpath.dirname(real))
+        if not self._is_folder(path):
+            with self._entry(self.resolved(path)) as (folder, name):
+                os.mkdir(name, mode, dir_fd=folder)
+                entries.sync(folder)
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder if it is empty."""
-        with contextlib.suppress(FileNotFoundError, OSError):
-            os.rmdir(self._folder(path))
+        with contextlib.suppress(OSError), self._entry(self.resolved(path)) as (folder, name):
+            os.rmdir(name, dir_fd=folder)
 
-    def write(self, path: str, content: bytes, like: FileState, token: str) -> None:
-        """Replace a file atomically, with the owner, mode and attributes of `like`; on disk on return."""
-        real = self.real(path)
-        temporary = self.temporary(path, token)
-        _unlink(temporary)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            _copy_metadata(fd, like)
-            os.fsync(fd)
-        os.rename(temporary, real)
-        sync_folder(posixpath.dirname(real))
+    def write(
+        self, path: str, content: bytes, like: FileState, token: str, was: FileState | None = None
+    ) -> None:
+        """Replace a file atomically, with the owner, mode and attributes of `like`; on disk on return.
 
-    def temporary(self, path: str, token: str) -> str:
-        """The real path of the temporary file that is then renamed to `path`."""
-        folder, name = posixpath.split(self.real(path))
-        return posixpath.join(folder, f".{name}.gdrkit-{token}")
+        Raises ApplyError if it is neither what it was, where that is given, nor replaced already."""
+        with self._entry(path) as (folder, name):
+            if was is not None:
+                entries.check_unchanged(folder, name, was, hashlib.sha256(content).hexdigest())
+            entries.write(folder, name, content, like, token)
 
     def restore(self, state: FileState, content: bytes, token: str) -> None:
         """Restore a path to a state. A path that is already in that state is not touched."""
-        _unlink(self.temporary(state.path, token))
-        real = self.real(state.path)
-        if _without_backup(self.state(state.path)) == _without_backup(state):
-            return
-        if state.kind == "absent":
-            _unlink(real)
-        elif state.kind == "link":
-            temporary = self.temporary(state.path, token)
-            os.symlink(state.target, temporary)
-            os.chown(temporary, state.uid, state.gid, follow_symlinks=False)
-            os.rename(temporary, real)
-        else:
-            self.write(state.path, content, state, token)
-        sync_folder(posixpath.dirname(real))
-
-    def remove(self, path: str) -> None:
-        real = self.real(path)
-        _unlink(real)
-        sync_folder(posixpath.dirname(real))
-
-
-def _without_backup(state: FileState) -> tuple[object, ...]:
-    return state.kind, state.mode, state.uid, state.gid, state.digest, dict(state.attributes)
-
-
-def free_bytes(real: str) -> int:
-    """Free space on the file system of an existing folder."""
-    found = os.statvfs(real)
-    return found.f_bavail * found.f_frsize
-
-
-def _unicode(name: str) -> str:
-    """A name that a journal can hold. Raises ApplyError for another."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ApplyError(f"not UTF-8: {name!r}", "rename it") from None
-    return name
-
-
-def open_regular(real: str) -> BufferedReader:
-    """A file to read. Raises ApplyError for a folder, device or pipe, OSError for a link."""
-    fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise ApplyError(f"{real} is not a regular file")
-    return open(fd, "rb")
-
-
-def _digest(real: str) -> str:
-    with open_regular(real) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _attributes(real: str) -> Iterator[tuple[str, str]]:
-    """Extended attributes: SELinux labels, ACLs, IMA's hashes. None if unsupported."""
-    try:
-        names = os.listxattr(real, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in _UNSUPPORTED:
-            return
-        raise
-    for name in sorted(names):
-        with contextlib.suppress(OSError):
-            yield name, base64.b64encode(os.getxattr(real, name, follow_symlinks=False)).decode()
-
-
-def _copy_metadata(fd: int, like: FileState) -> None:
-    """Set owner, mode, attributes and time as in `like`, as far as the system allows."""
-    found = os.fstat(fd)
-    if (found.st_uid, found.st_gid) != (like.uid, like.gid):
-        os.fchown(fd, like.uid, like.gid)
-    os.fchmod(fd, like.mode)
-    for name, value in like.attributes.items():
         try:
-            os.setxattr(fd, name, base64.b64decode(value))
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
+            with self._entry(state.path) as (folder, name):
+                entries.restore(folder, name, state, content, token)
+        except (FileNotFoundError, NotADirectoryError):
+            if state.kind != "absent":
                 raise
-    if like.mtime_ns:
-        os.utime(fd, ns=(like.mtime_ns, like.mtime_ns))
 
-
-def _unlink(real: str) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        os.unlink(real)
-
-
-def sync_folder(real: str) -> None:
-    """Make changes to a folder's entries durable: fsync(2) on the folder."""
-    try:
-        fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    def remove(self, path: str, was: FileState | None = None) -> None:
+        """Remove a file. Raises ApplyError if it is not what it was, where that is given."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._entry(path) as (folder, name):
+            if was is not None:
+                entries.check_unchanged(folder, name, was, "")
+            entries.unlink(folder, name)
+            entries.sync(folder)

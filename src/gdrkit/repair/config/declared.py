@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_costs_cuda
+from gdrkit.facts.talos import module_entries
 from gdrkit.repair.config.boot_files import (
     acs_unit_text,
     impossible,
@@ -200,12 +201,32 @@ NO_PEERMEM = (
 )
 
 
+_APPENDED = (
+    "a patch adds to the list of modules: leave out those that your configuration has, for the last entry "
+    "of a name decides its parameters"
+)
+"""Sources: siderolabs/talos pkg/machinery/config/merge/merge.go, Merge(), which joins slices;
+internal/app/machined/pkg/controllers/runtime/kernel_module_config.go, Run()."""
+
+
 def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Talos: modules to load, or the schematic of an image with the open driver. For dma-buf only."""
     if request.path == "peermem":
         return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="use dma-buf: gdr config talos")
     found = filled("talos", request.form or TALOS_FORMS[0], request)
-    return replace(found, notes=(NO_PEERMEM, *_impossible_here(request)))
+    notes = (NO_PEERMEM, *_impossible_here(request))
+    if found.form != "machine":
+        return replace(found, notes=notes)
+    entries = ask(request, module_entries)
+    if entries is None:
+        return replace(found, notes=(_APPENDED, *notes))
+    listed = {f"- name: {entry.name}" for entry in entries}
+    left = tuple(line for line in found.lines if line.text.strip() not in listed)
+    if not any("- name: " in line.text for line in left):
+        return ConfigRefused(
+            kind="talos", why="its machine configuration already loads all of these modules"
+        )
+    return replace(found, lines=left, notes=notes)
 
 
 def _impossible_here(request: ConfigRequest) -> tuple[str, ...]:

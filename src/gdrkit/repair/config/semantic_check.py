@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.talos import modules_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
@@ -20,7 +22,6 @@ from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.rules.manifest_invalid import ROLE
-from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
 def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -181,7 +182,7 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
 
 
 def _talos(manifest: Manifest) -> Iterator[ConfigFault]:
-    line = asks_for_peermem(manifest)
+    line = dict(modules_of(manifest)).get(PEERMEM)
     if line:
         seen = "nvidia_peermem: always a stub on Talos; loading fails with invalid argument"
         path = "machine.kernel.modules" if manifest.kind == "MachineConfiguration" else "name"
@@ -261,12 +262,14 @@ def _other_link(value: str) -> str:
 def _life_fault(line: int, life: VariableLife, value: str, where: str) -> ConfigFault:
     """That some releases of NCCL do not read a variable, or its value; they print no line about it."""
     if life.until:
-        seen = f"NCCL {life.until} and newer do not read it; only {life.since} and newer before that did"
-        return fault_at(line, "variable-removed", where, seen, "no setting", "warning")
+        seen = f"NCCL {life.until} and newer do not read it"
+        if life.since:
+            seen += f"; only {life.since} and newer before that did"
+        return fault_at(line, "variable-removed", where, seen, life.instead or "no setting", "warning")
     if is_ineffective(life, value):
         expected = f"one of {', '.join(life.values)}"
         return fault_at(line, "value-ignored", where, f"{value!r} is not a value of it", expected, "warning")
-    seen = f"NCCL before {life.since} ignores it; {life.effect}"
+    seen = f"NCCL before {life.since} ignores it" + (f"; {life.effect}" if life.effect else "")
     return fault_at(line, "variable-new", where, seen, f"NCCL {life.since} or newer", "note")
 
 

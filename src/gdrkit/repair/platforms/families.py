@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gdrkit.facts.kubernetes import is_talos
 from gdrkit.facts.machine import distribution
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.debian import DEBIAN
-from gdrkit.repair.platforms.immutable_systems import SYSTEMS, ImmutableSystem
+from gdrkit.repair.platforms.immutable_systems import SYSTEMS, TALOS, ImmutableSystem
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.platforms.rhel import RHEL
 from gdrkit.repair.platforms.suse import SUSE
@@ -22,9 +23,10 @@ def family(node: Node) -> Platform | None:
 
 
 def immutable(node: Node) -> ImmutableSystem | None:
-    """The system of a node that boots an image, whatever its ID_LIKE; None for any other."""
+    """The system of a node that boots an image, whatever its ID_LIKE; None for any other. A machine
+    configuration shows Talos where os-release is missing."""
     found = if_missing(None, distribution, node)
     if found is None:
-        return None
+        return TALOS if if_missing(False, is_talos, node) else None
     names = {found.id, f"{found.id}/{found.variant}"}
     return next((row for row in SYSTEMS if row.members & names), None)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.facts.kubernetes import gpu_operator
+from gdrkit.facts.kubernetes import gpu_operator, is_talos
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.modules_load import autoload
 from gdrkit.facts.peermem_container import events
 from gdrkit.facts.running_files import is_loaded_for_sure
+from gdrkit.facts.talos import module_entries
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import Action, RemoveFile, RunCommand
@@ -24,13 +25,18 @@ from gdrkit.rules.remedy_names import RemedyName
 
 
 def _effect(node: Node) -> Iterable[Supposition]:
-    """Under the GPU Operator, rdma.enabled becomes false, and the container that loads it is gone."""
+    """Under the GPU Operator, rdma.enabled becomes false, and the container that loads it is gone; the
+    machine configuration of Talos loses its entry."""
     settings = if_missing(None, gpu_operator, node)
     if settings is not None:
         yield gpu_operator.becomes(replace(settings, rdma_enabled=False))
     if has_driver_container(node):
         yield events.becomes(())
-    yield autoload.becomes(tuple(entry for entry in autoload(node) if entry.name != PEERMEM))
+    if is_talos(node):  # it has no modules-load.d
+        entries = if_missing((), module_entries, node)
+        yield module_entries.becomes(tuple(entry for entry in entries if entry.name != PEERMEM))
+    else:
+        yield autoload.becomes(tuple(entry for entry in autoload(node) if entry.name != PEERMEM))
     yield is_loaded.becomes(False, PEERMEM)
 
 

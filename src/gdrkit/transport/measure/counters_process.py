@@ -8,13 +8,17 @@ it never did. The cause is unknown; a crash here costs only a reading.
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
+import time
 
 from gdrkit.agent.launch import isolated
 from gdrkit.agent.native.nvml import NvmlError, nvml
+from gdrkit.agent.pipes import kill_group, receive, send
 
+ANSWER_S = 30.0
+"""How long an answer may take. The first starts Python and initialises NVML, which may load a driver."""
+_ANSWER_BYTES = 1 << 12
 _GONE = "the process that reads NVML has ended"
 
 
@@ -25,28 +29,36 @@ class NvmlProcess:
         self._process = subprocess.Popen(
             isolated("gdrkit.transport.measure.counters_process"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )  # fmt: skip
+        self._gone = ""
 
     def ask(self, address: str, field: int, scope: int) -> tuple[int | None, str]:
         """The field's value and ""; or None and the reason."""
         assert self._process.stdin and self._process.stdout
+        if self._gone:
+            return None, self._gone
+        deadline = time.monotonic() + ANSWER_S
+        question = f"{address} {field} {scope}\n".encode("ascii")
         try:
-            self._process.stdin.write(f"{address} {field} {scope}\n".encode("ascii"))
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return None, _GONE
-        answer = self._process.stdout.readline().decode("utf-8", "replace")
-        word, _, rest = answer.strip().partition(" ")
+            send(self._process.stdin, question, deadline)
+            answer = receive(self._process.stdout, _ANSWER_BYTES, deadline, until=b"\n")
+        except (BrokenPipeError, OverflowError):
+            answer = b""
+        except TimeoutError:
+            self._gone = f"the process that reads NVML did not answer within {ANSWER_S:g} s"
+            kill_group(self._process)
+            return None, self._gone
+        word, _, rest = answer.decode("utf-8", "replace").strip().partition(" ")
         if word == "value":
             return int(rest), ""
         return None, rest or _GONE
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
-        with contextlib.suppress(BrokenPipeError):  # it ended first
-            self._process.stdin.close()
+        self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait()
+        kill_group(self._process)  # it only reads
 
 
 def main() -> int:
