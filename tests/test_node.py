@@ -116,6 +116,17 @@ def test_a_trail_is_complete_for_an_answer_that_was_remembered():
     assert {source.name for source in here.trail(double).sources} == {"a", "b"}
 
 
+def test_a_fact_that_is_met_again_does_not_end_a_trail():
+    @fact
+    def outer(node: Node) -> int:
+        return total(node) + number(node, "a") + number(node, "c")
+
+    here = Node(MemoryHost({"a": b"1", "b": b"2", "c": b"3"}))
+    outer(here)
+
+    assert [source.name for source in here.trail(outer).sources] == ["a", "b", "c"]
+
+
 def test_what_was_not_collected_is_missing_for_every_fact_based_on_it():
     here = Node(MemoryHost({"a": b"1"}))
     for question in (total, double):

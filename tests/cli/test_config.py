@@ -110,6 +110,9 @@ def test_the_exit_code_of_a_check_shows_the_worst_fault(capsys, tmp_path, text, 
     assert gdr("check", str(path)) == code
     printed = capsys.readouterr()
     assert (f"{path}{words}" in printed.out) if words else printed.out == ""
+    assert str(path) in printed.err
+    assert gdr("check", str(path), "--quiet") == code
+    assert capsys.readouterr() == (printed.out, "")
     assert gdr("check", str(path), "--json") == code
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gdrkit.config-check/1"

@@ -9,8 +9,11 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
+from gdrkit.cli.explained import LogReader
 from gdrkit.cli.explained_document import ExplainedText
 from gdrkit.cli.schema import schema_of
+from gdrkit.explain.logged_job import OtherEvidence
+from gdrkit.explain.transcript import Gap
 from tests.jobs.samples import SAMPLES, Sample, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS
 
@@ -277,3 +280,11 @@ def test_a_blocked_job_never_works_because_another_rank_does(both):
     text = DIRECT + info("n2:8", 1, "Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0")
     (code, _), (explained, explanation) = both(text)
     assert (code, explained, explanation["answer"]["kind"]) == (2, 2, "several")
+
+
+@pytest.mark.parametrize(("after", "line"), [(1, 1002), (2, 2), (3, 2)])
+def test_a_line_behind_what_was_left_out_of_a_log_has_its_number_in_the_whole(after: int, line: int):
+    """The second line is the one that proves the path; of the lines up to the gap none is moved."""
+    reader = LogReader(DIRECT.encode(), "text", Gap(after, 1000))
+    job = reader(OtherEvidence(proven=frozenset(), cleared=frozenset()))
+    assert job is not None and job.legs is not None and job.legs.line == line

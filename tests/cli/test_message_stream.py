@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -50,6 +51,14 @@ def test_a_message_fits_the_terminal_and_loses_no_word(columns):
     assert max(map(len, shown.splitlines())) <= columns < max(map(len, whole.splitlines()))
     first, second, *_ = shown.splitlines()
     assert first.startswith("gdr doctor: ") and second.startswith("  ")
+
+
+def test_a_note_does_not_follow_the_progress_in_its_line(tmp_path):
+    for name in ("a.tar.gz", "b.tar.gz"):
+        (tmp_path / name).write_bytes(b"no bundle")
+    shown = on_terminal(200, "expect", str(tmp_path))
+    shown_lines = re.split(r"[\r\n]", shown.replace("\x1b[K", ""))
+    assert [line.partition(":")[0] for line in shown_lines if "left out" in line] == ["note", "note"]
 
 
 def test_in_a_pipe_a_message_is_one_line_and_its_hint_another():

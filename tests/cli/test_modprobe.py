@@ -15,7 +15,13 @@ from gdrkit.report.build import modprobe_section
 from tests.evidence_nodes import build, laid_down
 
 REFUSED = Prediction(
-    module="x", exit_code=1, loaded=False, reason="module-crc-mismatch", assumes=("nvidia",), certain_lines=0
+    module="x",
+    tainted=0,
+    exit_code=1,
+    loaded=False,
+    reason="module-crc-mismatch",
+    assumes=("nvidia",),
+    certain_lines=0,
 )
 
 
@@ -24,7 +30,9 @@ def test_a_failure_after_an_unknown_init_names_the_assumption() -> None:
 
 
 def test_an_unknown_result_names_no_assumptions() -> None:
-    text = _text(Prediction(module="x", exit_code=0, loaded=True, assumes=("x",), result_unknown=True))
+    text = _text(
+        Prediction(module="x", tainted=0, exit_code=0, loaded=True, assumes=("x",), result_unknown=True)
+    )
     assert "assuming" not in text and "result unknown" in text
 
 
@@ -82,7 +90,7 @@ def test_an_unknown_result_is_no_success(option: list[str], tmp_path: Path) -> N
 def test_a_success_with_a_check_that_was_not_made_is_unknown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Prediction(module="x", exit_code=0, loaded=True, unless=("module-symbol-missing",))
+    found = Prediction(module="x", tainted=0, exit_code=0, loaded=True, unless=("module-symbol-missing",))
     monkeypatch.setattr("gdrkit.loader.modprobe", lambda *_: found)
     assert main(["x", str(laid_down("no-gpu"))]) == UNKNOWN
     assert "unless module-symbol-missing (not checked: evidence missing)" in capsys.readouterr().out
@@ -132,7 +140,7 @@ def test_an_open_answer_has_neither_an_exit_code_nor_a_loaded_module(
     shown: tuple[int | None, bool | None],
 ) -> None:
     prediction = Prediction(
-        module="x", exit_code=exit_code, loaded=loaded, unless=unless, result_unknown=unknown
+        module="x", tainted=0, exit_code=exit_code, loaded=loaded, unless=unless, result_unknown=unknown
     )
     section = modprobe_section(prediction)
     assert (section.exit_code, section.loaded) == shown

@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.explain.explanation import Answer
 from gdrkit.explain.text import text as as_text
-from tests.explain.explaining import explained
+from tests.explain.explaining import codes, explained, noted
 from tests.explain.posts import OTHERS, POSTS
 
 
@@ -61,6 +61,22 @@ PRINTED = (
         "torch-expandable-segments",
     ),
 )
+
+
+LEADING = (
+    ("/usr/lib64/libmlx5.so.1: undefined symbol: mlx5dv_devx_umem_reg_ex", "verbs-provider-mismatch"),
+    (
+        "/lib/libibverbs.so.1: version `IBVERBS_1.14' not found (required by /x.so)",
+        "verbs-provider-mismatch",
+    ),
+)
+"""Lines of several causes, of which the first is by far the most frequent, or what the line itself says."""
+
+
+@pytest.mark.parametrize(("text", "code"), LEADING)
+def test_a_cause_that_leads_comes_before_the_others(text: str, code: str):
+    found = answered(text)
+    assert (found.kind, found.cause) == ("cause", code) and found.others
 
 
 @pytest.mark.parametrize(("text", "code"), PRINTED)
@@ -175,6 +191,19 @@ def test_a_job_on_one_host_needs_no_rdma_device():
     assert answered(ONE_HOST.format(2)).kind == "harmless"
     several = answered(ONE_HOST.format(4))
     assert (several.kind, several.others[0].code) == ("several", "no-rdma-device")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_note"),
+    [("nNodes 1", True), ("nNodes 2", False), ("", False), ("core dumped", True),
+     ("nNodes 2, core dumped", True)],
+)  # fmt: skip
+def test_that_the_network_is_off_is_a_note_in_a_text_about_one_host_or_a_crash(words: str, is_note: bool):
+    text = f"$ env\nNCCL_IB_DISABLE=1\n\nIt says: {words}\n"
+    assert (noted(text), codes(text)) == ((OFF, set()) if is_note else (set(), OFF))
+
+
+OFF = {"ib-disabled-by-env"}
 
 
 def test_a_matrix_of_distances_is_no_failure():

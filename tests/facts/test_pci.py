@@ -98,6 +98,24 @@ def test_a_machine_without_iommu_has_no_groups():
         pci.iommu_type(off, NIC)
 
 
+@pytest.mark.parametrize(
+    ("below", "driver"),
+    [
+        ("\tKernel driver in use: mlx5_core\n", "mlx5_core"),
+        ("\tKernel modules: mlx5_core\n", ""),
+        ("", None),
+    ],
+)
+def test_a_listing_shows_that_no_driver_is_bound_if_it_has_more_than_titles(below, driver):
+    title = "18:00.0 Infiniband controller [0207]: Mellanox Technologies MT2910 [15b3:1021]\n"
+    node = Node(MemoryHost(commands={LSPCI: (title + below).encode()}))
+    if driver is None:
+        with pytest.raises(EvidenceMissing):
+            pci.bound_driver(node, "0000:18:00.0")
+    else:
+        assert pci.bound_driver(node, "0000:18:00.0") == driver
+
+
 def test_no_program_is_started_if_files_have_the_answer():
     """On a live machine, lspci and nvidia-smi would take a second, too long for doctor."""
     node = machine()

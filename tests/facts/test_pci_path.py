@@ -25,6 +25,13 @@ def test_a_link_can_do_what_the_weaker_end_can():
     assert (segment.best_gt_per_s, segment.best_width) == (8.0, 8)
 
 
+def test_so_it_is_above_a_switch():
+    outline = SERVER.replace("pex89-up", "pex89-up max=32.0x16").replace("spr-root", "spr-root max=8.0x8")
+    _, switch = links_to_root(machine(outline), GPU)
+
+    assert (switch.address, switch.best_gt_per_s, switch.best_width) == (UP, 8.0, 8)
+
+
 @pytest.mark.parametrize(
     ("link", "gbit_per_s"),
     [("2.5x16", 32), ("8.0x16", 126), ("16.0x16", 252), ("32.0x4", 126), ("32.0x16", 504)],

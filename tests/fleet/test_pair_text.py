@@ -77,6 +77,15 @@ def test_many_slow_pairs_are_cut():
     assert "one round does not show which of the two nodes is slow: add --rounds 3" in lines(bench)
 
 
+@pytest.mark.parametrize(("rounds", "advised"), [(1, True), (2, False), (3, False)])
+def test_only_after_one_round_are_more_advised_for_a_slow_pair(rounds, advised):
+    first = next(iter(rounds_of(NODES)))[0]
+    bench = built(lambda pair: 5.0 if pair == first else 48.0, rounds=rounds)
+
+    assert ([row.nodes for row in bench.slow_pairs], bench.slow_nodes) == ([first], ())
+    assert any("--rounds" in line for line in lines(bench)) is advised
+
+
 def test_a_peer_of_failed_nodes_has_no_rate_and_says_so():
     bench = built(lambda pair: 48.0, silent=("b",), nodes=["a", "b"])
 

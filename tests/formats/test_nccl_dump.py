@@ -42,6 +42,16 @@ def test_the_column_of_a_line_is_that_of_the_node_above():
     assert (dump.nodes, dump.lost) == (8, 0)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [TREE.splitlines()[-1].replace("GPU/0-19000 :", "CPU/0-0 :"), TREE.splitlines()[-1].replace(" :", " ")],
+)
+def test_only_rows_of_gpus_and_nics_are_paths(line: str):
+    (dump,) = parse([*TREE.splitlines()[:-1], line])
+
+    assert dump.paths == {} != parse(TREE.splitlines())[0].paths
+
+
 def test_a_branch_whose_line_above_is_missing_is_lost_and_nothing_is_attached_elsewhere():
     lines = [line for line in TREE.splitlines() if "PCI/0-15000" not in line]
     (dump,) = parse(lines)

@@ -86,6 +86,16 @@ class TestWhatIsThere:
             pci_config.Bar(3, False, 0xE000, False, False),
         )
 
+    def test_each_capability_is_where_the_one_before_points(self):
+        """The two lowest bits of a pointer are reserved, and masked."""
+        unaligned = bytearray(GPU)
+        unaligned[0x34], unaligned[0x41] = 0x43, 0x61
+        struct.pack_into("<I", unaligned, 0x100, 0x0003 | 1 << 16 | 0x123 << 20)
+        for raw in (GPU, bytes(unaligned)):
+            seen = pci_config.parse(raw)
+            assert seen.capabilities == {1: 0x40, 0x10: 0x60}
+            assert seen.extended_capabilities == {3: 0x100, 0xD: 0x120, 0xF: 0x140, 0x15: 0x160}
+
     def test_a_bridge(self):
         bridge = pci_config.parse(space(port=4, seed=26))
 
@@ -177,6 +187,22 @@ class TestBroken:
         into[0x61] = 0x10
 
         assert pci_config.parse(bytes(into)).capabilities == {1: 0x40, 0x10: 0x60}
+
+    def test_what_follows_a_broken_link_is_not_read(self):
+        broken = bytearray(GPU)
+        broken[0x60] = 0xFF
+        struct.pack_into("<I", broken, 0x140, 0xFFFFFFFF)
+        seen = pci_config.parse(bytes(broken))
+
+        assert seen.capabilities == {1: 0x40}
+        assert seen.extended_capabilities == {}, "not PCI Express, as far as it shows"
+
+    @pytest.mark.parametrize("header", [0, 0xFFFFFFFF])
+    def test_an_empty_header_ends_the_extended_list(self, header):
+        broken = bytearray(GPU)
+        struct.pack_into("<I", broken, 0x140, header)
+
+        assert pci_config.parse(bytes(broken)).extended_capabilities == {3: 0x100, 0xD: 0x120}
 
 
 def test_registers_agree_with_lspci(tmp_path):

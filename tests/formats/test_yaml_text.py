@@ -181,6 +181,11 @@ def test_half_an_escape_is_an_error_not_a_crash(parser: None):
             scan(text)
 
 
+@pytest.mark.parametrize(("size", "read"), [((4 << 20) - 1, True), (4 << 20, True), ((4 << 20) + 1, False)])
+def test_more_than_four_mib_are_not_read(size: int, read: bool):
+    assert (documents(" " * size) == ()) is read
+
+
 def test_the_size_is_limited():
     (found,) = documents("a: " + "x" * CHARACTERS_LIMIT)
     assert found.value is None and "more than" in found.fault

@@ -80,6 +80,12 @@ def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_group
     assert anonymous_fleet(report, {})[1] == {}
 
 
+def test_racks_are_numbered_from_one_beside_nodes_without_a_rack():
+    report = build_fleet([replace(GOOD, name=name) for name in ("x1", "x2", "x3")], seconds=1.0)
+    _, racks = anonymous_fleet(report, {"x1": "hall10", "x3": "hall9"})
+    assert sorted(racks.values()) == ["rack01", "rack02"]
+
+
 def test_a_fleet_whose_nodes_are_called_as_words_of_the_document_stays_whole():
     warned = replace(BAD, name="x1", standing=Standing.WARNINGS, remedies=("load-peermem",))
     names = ("standing", "warnings", "load-peermem", "nodes", "GPUs", "differences")

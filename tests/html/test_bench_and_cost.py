@@ -40,6 +40,12 @@ def test_what_a_path_costs_a_model_is_said_as_gdr_estimate_says_it(tmp_path, cap
     [
         replace(DOCUMENT, runs=(replace(DOCUMENT.runs[0], points=(point(1, 1.0),) * 1001),)),
         replace(DOCUMENT, runs=(replace(DOCUMENT.runs[0], points=(replace(point(1, 1.0), size_bytes=0),)),)),
+        replace(
+            DOCUMENT,
+            runs=(replace(DOCUMENT.runs[0], points=(point(1, 1.0), replace(point(1, 1.0), size_bytes=0))),),
+        ),
+        replace(DOCUMENT, runs=(replace(DOCUMENT.runs[0], points=(point(1, 1.0), point(1, -1.0))),)),
+        replace(DOCUMENT, limits=(DOCUMENT.limits[0], replace(DOCUMENT.limits[0], high_gb_per_s=0.0))),
         replace(DOCUMENT, limits=(replace(DOCUMENT.limits[0], high_gb_per_s=0.0),)),
         replace(DOCUMENT, limits=(replace(DOCUMENT.limits[0], high_gb_per_s=1e9),)),
     ],

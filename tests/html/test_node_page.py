@@ -13,7 +13,9 @@ from gdrkit.cli.report import _estimate, _topology
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
-from gdrkit.html.node_page import NodeReport, node_page
+from gdrkit.fabric.picture import picture
+from gdrkit.html.node_page import NodeReport, _paths, node_page
+from gdrkit.html.pairs import pair_views
 from gdrkit.report.document import ProcessInUse
 from tests.evidence_nodes import build
 
@@ -167,6 +169,21 @@ def test_a_redirected_pair_climbs_to_the_host_bridge_and_a_clean_one_turns_in_it
 
     assert WIDE.bridge[0] < highest("acs-redirect", tmp_path / "a") < WIDE.bridge[1] + 6
     assert highest("ubuntu-6.8-h100", tmp_path / "b") > WIDE.bridge[1] + 6
+
+
+def test_a_pair_that_the_picture_does_not_show_hides_no_path_of_another(tmp_path):
+    node, _ = made("ubuntu-6.8-h100", tmp_path)
+    topology = node.topo.topology
+    first = topology.gpus[0]
+    fewer = replace(
+        topology,
+        gpus=topology.gpus[1:],
+        devices=tuple(one for one in topology.devices if one.address != first.address),
+    )
+    pairs = tuple(pair_views(node.report, node.topo, node.estimate))
+    whole, cut = (_paths(picture(one), pairs) for one in (topology, fewer))
+    gone = {pair.key for pair in pairs if pair.gpu.id == first.id}
+    assert pairs[0].key in gone and cut.keys() == whole.keys() - gone != set()
 
 
 def test_without_a_tree_the_page_says_why_there_is_no_picture(tmp_path):

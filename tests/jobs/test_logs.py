@@ -112,6 +112,11 @@ def test_a_missing_file_is_an_error(missing: str, tmp_path: Path):
         job_logs.find([str(tmp_path / missing)])
 
 
+def test_a_file_that_is_gone_is_an_error_when_it_is_read(tmp_path: Path):
+    with pytest.raises(TargetError, match="no such file"):
+        job_logs.beginning(str(tmp_path / "gone.log"))
+
+
 def test_an_empty_folder_is_an_error(tmp_path: Path):
     with pytest.raises(TargetError, match="no files"):
         job_logs.find([str(tmp_path)])

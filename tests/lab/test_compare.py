@@ -12,7 +12,13 @@ REFUSED = ("modprobe: ERROR: could not insert 'x': Invalid argument",)
 
 
 def predicted(**changes: object) -> Prediction:
-    fields: dict[str, object] = {"module": "x", "exit_code": 1, "loaded": False, "stderr": REFUSED}
+    fields: dict[str, object] = {
+        "module": "x",
+        "exit_code": 1,
+        "loaded": False,
+        "tainted": 0,
+        "stderr": REFUSED,
+    }
     return Prediction(**(fields | changes))  # type: ignore[arg-type]
 
 

@@ -67,7 +67,7 @@ def test_without_an_index_it_is_not_known_which_modules_there_are(gone: str, con
 def test_a_check_that_was_not_made_leaves_only_a_success_open(
     loaded: bool, exit_code: int, unless: tuple[str, ...], undecided: bool
 ) -> None:
-    found = Prediction(module="x", exit_code=exit_code, loaded=loaded, unless=unless)
+    found = Prediction(module="x", tainted=0, exit_code=exit_code, loaded=loaded, unless=unless)
     assert found.undecided is undecided
 
 

@@ -126,6 +126,11 @@ class TestDataDirect:
     def test_a_function_with_a_driver_passes(self):
         assert passed(machine(DIRECT), data_direct_missing).why == "0008:05:00.0"
 
+    def test_of_two_functions_the_one_with_a_driver_is_named(self):
+        idle = "    0008:02:02.0 pex89-down\n      0008:07:00.0 cx8-direct driver=none group=2\n"
+
+        assert passed(machine(DIRECT + idle), data_direct_missing).why == "0008:05:00.0"
+
     def test_a_connectx_7_or_a_gpu_behind_pcie_needs_no_function(self):
         not_applicable(machine(SERVER.replace("h100-sxm", "gb200")), data_direct_missing)
         not_applicable(machine(SERVER.replace("cx7-ib", "cx8")), data_direct_missing)

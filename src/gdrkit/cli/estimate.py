@@ -193,14 +193,14 @@ def _code(estimate: EstimateDocument) -> int:
     """1 if a run is below or above the bounds of its ceiling, 3 if no run could be compared."""
     from gdrkit.fabric.ceilings.measured_rate import ROUNDING
 
-    compared = [reading for reading in estimate.measured if reading.ceiling and reading.gb_per_s is not None]
-    if not compared:
+    within = [
+        r.tightest is None
+        or r.ceiling.low_gb_per_s <= (r.gb_per_s or 0.0) <= r.ceiling.high_gb_per_s * ROUNDING
+        for r in estimate.measured
+        if r.ceiling
+    ]
+    if not within:
         return UNKNOWN
-    within = (
-        r.ceiling is None or r.tightest is None or r.gb_per_s is None
-        or r.ceiling.low_gb_per_s <= r.gb_per_s <= r.ceiling.high_gb_per_s * ROUNDING
-        for r in compared
-    )  # fmt: skip
     return OK if all(within) else WARNING
 
 

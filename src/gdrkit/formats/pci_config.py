@@ -141,7 +141,7 @@ def _capabilities(registers: Registers, kind: int) -> Mapping[int, int] | Trunca
             return Truncated(len(registers))
         identity, following = registers.u8(at), registers.u8(at + 1)
         if identity == 0xFF:  # Linux drivers/pci/pci.h, PCI_FIND_NEXT_CAP: the end of a broken chain
-            break
+            return found
         found.setdefault(identity, at)
         at = following & 0xFC
     return found
@@ -162,7 +162,7 @@ def _extended_capabilities(
             return Truncated(len(registers))
         header = registers.u32(at)
         if header in (0, 0xFFFFFFFF):
-            break
+            return found
         found.setdefault(header & 0xFFFF, at)
         at = header >> 20 & 0xFFC
     return found

@@ -23,7 +23,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     ] = ()  # modules whose init is assumed to return 0, because its result is not known
     certain_lines: int | None = None  # of the log, before the first of them; None: all
     inserted: tuple[str, ...] = ()  # the kernel's names of all modules that are loaded, in order
-    tainted: int = 0  # the kernel's taints afterwards, as in /proc/sys/kernel/tainted
+    tainted: int  # the kernel's taints afterwards, as in /proc/sys/kernel/tainted
     result_unknown: bool = False  # only an init or command of unknown result may stop it
     builtin: bool = False  # the module is a part of the kernel image
 

@@ -154,7 +154,6 @@ ROWS = (
         " NVIDIA/nvidia-docker issue 584, among others",
         open_end=True,
         decides=False,
-        leads=True,
         sample="nvidia-container-cli: initialization error: nvml error: driver/library version mismatch",
     ),
     MessageTemplate(
@@ -188,7 +187,6 @@ ROWS = (
         ("bar1-exhausted",),
         source="the log of libcufile, which is closed: a request does not fit into the rest of BAR1",
         decides=False,
-        leads=True,
         open_end=True,
         sample="ERROR 0:1072 Inc-bar-usage failed: size 1048576 remaining bytes 65536",
     ),

@@ -217,7 +217,6 @@ ROWS = (
             effect="follows",
         ),
         source="NCCL src/misc/socket.cc",
-        open_end=True,
         sample="n1:1:2 [0] NCCL WARN Net : Connection closed by remote peer 10.0.0.2<4>",
     ),
     MessageTemplate(

@@ -191,7 +191,6 @@ VERMAGIC_CUT = _line(  # the same, pasted without its end
     ("module-wrong-kernel",),
     source="kernel/module/main.c, check_modinfo()",
     decides=False,
-    leads=True,
 )
 STRUCT_SIZE = _line(
     "module {module}: .gnu.linkonce.this_module section size must match the kernel's built struct module "

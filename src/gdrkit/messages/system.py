@@ -64,7 +64,7 @@ ROWS = (
         sample="mlx5_0:mr_umem_get:709:(pid 15855): umem get failed (-14)",
     ),
     _kernel(
-        r"NVRM: BAR1 is {size:\d+M} @ 0x0", ("bar1-small",), leads=True,
+        r"NVRM: BAR1 is {size:\d+M} @ 0x0", ("bar1-small",),
         source="open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c: the BIOS assigned no window",
         sample="NVRM: BAR1 is 0M @ 0x0 (PCI:0000:af:00.0)",
     ),

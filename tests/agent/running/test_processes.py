@@ -126,6 +126,19 @@ def test_another_file_under_the_same_name_tells_no_version(tmp_path, monkeypatch
                         "why": "another file has this name now"}]  # fmt: skip
 
 
+@pytest.mark.parametrize(("deleted", "version"), [(False, "2.28.9+cuda13.0"), (True, "")])
+def test_the_path_of_a_deleted_library_is_not_read(tmp_path, deleted, version):
+    """Without map_files. Its number may belong to a newer file meanwhile."""
+    library = tmp_path / "libnccl.so.2"
+    library.write_bytes(b"\0NCCL version 2.28.9+cuda13.0\0")
+    key = (1, library.stat().st_ino)
+    one = libraries.ProcessLibrary("libnccl.so.2", str(library), "0-1", key, deleted)
+    emitted: list[dict] = []
+    libraries.emit_versions({key: (os.getpid(), one)}, emitted.append)
+
+    assert (emitted[0]["version"], bool(emitted[0]["why"])) == (version, deleted)
+
+
 def test_a_pipe_in_place_of_a_library_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "libnccl.so.2")
     inode = (tmp_path / "libnccl.so.2").stat().st_ino

@@ -84,6 +84,12 @@ def test_silence_ends_at_the_deadline():
         ras.read(pytest.fail, time.monotonic() + 0.3, [silent.getsockname()])
 
 
+@pytest.mark.parametrize("left_s", [-1.0, 0.0, 0.05])
+def test_a_deadline_that_has_passed_is_no_error_of_another_kind(left_s):
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="not answer"):
+        ras.read(pytest.fail, time.monotonic() + left_s, [silent.getsockname()])
+
+
 # -- diagnostics -----------------------------------------------------------------------------------------
 
 REPORT = (

@@ -99,6 +99,7 @@ def test_an_ipv4_peer_of_an_ipv6_socket_is_compared_as_ipv4():
         5,
         6,
     )
+    assert found.ends == (socket.inet_aton("192.0.2.7"), struct.pack("!HH", 80, 81))
 
 
 def test_an_answer_without_counts_is_no_connection_and_a_short_one_is_refused():

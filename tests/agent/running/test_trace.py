@@ -86,6 +86,35 @@ def test_the_cpus_are_those_that_are_online(text, expected):
     assert trace.cpus(text) == expected
 
 
+LOST = 2
+"""PERF_RECORD_LOST: include/uapi/linux/perf_event.h."""
+
+
+def lose(ring: trace.SampleRing, *bodies: bytes) -> None:
+    data = b"".join(struct.pack("=IHH", LOST, 0, 8 + len(one)) + one for one in bodies)
+    ring._memory[PAGE : PAGE + len(data)] = data
+    struct.pack_into("=QQ", ring._memory, 1024, len(data), 0)
+
+
+@pytest.mark.parametrize(("size", "lost"), [(15, 0), (16, 7), (17, 7)])
+def test_lost_samples_are_counted_where_the_record_is_whole(ring, monkeypatch, size, lost):
+    monkeypatch.setattr(trace, "_rings", lambda: [ring])
+    lose(ring, (struct.pack("=QQ", 1, 7) + bytes(1))[:size])
+
+    assert trace.Perf().counts() == ({}, lost)
+
+
+def test_what_was_lost_is_told_for_the_interval_in_which_it_was(ring, monkeypatch):
+    monkeypatch.setattr(trace, "_rings", lambda: [ring])
+    monkeypatch.setattr(trace, "remove_stale", list)
+    monkeypatch.setattr(trace.SampleRing, "close", lambda self: None)  # the fixture closes it
+    lose(ring, struct.pack("=QQ", 1, 7), struct.pack("=QQ", 1, 4))
+    rows: list[dict] = []
+    trace.follow(rows.append, 0.2, 0.01)
+
+    assert [row for row in rows if "probes" not in row] == [{"lost": 11}]
+
+
 def test_under_lockdown_nothing_is_tried(monkeypatch):
     """Each try would be a line in the kernel's log."""
     monkeypatch.setattr(system, "lockdown", lambda: "none integrity [confidentiality]")

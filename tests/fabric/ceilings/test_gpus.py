@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.fabric.ceilings.gpus import rates_of
+from gdrkit.fabric.ceilings.gpus import GPUS, rates_of
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,16 @@ def test_a_product_name_finds_its_row(product, row):
 )  # fmt: skip
 def test_a_similar_product_name_finds_nothing(product):
     assert rates_of(product) is None
+
+
+def test_fp8_is_twice_as_fast_as_bf16():
+    """So it is in every datasheet; those of five products round one of the two."""
+    rounded = {"H100-PCIe": 1513, "H800-PCIe": 1513, "L4": 242.5, "L40S": 733, "RTX-4090": 330.3}
+    known = {row.name: row for row in GPUS if row.fp8_tflop_per_s is not None}
+    assert len(known) > len(rounded)
+    assert {name: row.fp8_tflop_per_s for name, row in known.items()} == {
+        name: rounded.get(name, 2 * row.bf16_tflop_per_s) for name, row in known.items()
+    }
 
 
 def test_a_b300_reads_an_eighth_of_what_its_board_does():

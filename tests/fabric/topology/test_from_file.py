@@ -65,6 +65,11 @@ def test_other_files_are_not_topologies(content):
         from_file.read_topology(content)
 
 
+def test_a_line_that_begins_as_a_listing_does_is_no_listing_without_a_device():
+    with pytest.raises(FormatError):
+        from_file.read_topology(b"16:00.0 foo: x\n")
+
+
 def test_a_listing_of_more_gpus_than_any_machine_has_is_refused():
     gpu = "0000:{:02x}:{:02x}.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n"
     listing = "".join(gpu.format(number >> 5, number & 31) for number in range(8192))

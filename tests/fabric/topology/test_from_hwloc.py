@@ -62,6 +62,20 @@ def test_nccl_computes_the_same_from_a_link_with_only_its_bandwidth():
     assert found.origin is TopologySource.HWLOC_XML
 
 
+def test_each_numa_node_has_the_processor_of_its_package():
+    def package(number, model):
+        infos = {"CPUVendor": "GenuineIntel", "CPUFamilyNumber": 6, "CPUModelNumber": model, "CPUModel": "x"}
+        told = "".join(f'<info name="{name}" value="{value}"/>' for name, value in infos.items())
+        numa = f'<object type="NUMANode" os_index="{number}" cpuset="0x{1 << number:x}"/>'
+        return f'<object type="Package">{told}{numa}</object>'
+
+    found = read(machine(package(0, 143) + package(1, 207) + HOST.format(DEVICE)))
+    assert [(cpu.numa_node, cpu.vendor, cpu.family, cpu.model, cpu.name) for cpu in found.cpus] == [
+        (0, "GenuineIntel", 6, 143, "x"),
+        (1, "GenuineIntel", 6, 207, "x"),
+    ]
+
+
 def test_what_hwloc_does_not_show_is_unknown():
     found = read(EXPORTED.read_bytes())
     assert all(device.acs is None and device.iommu_group is None for device in found.devices)

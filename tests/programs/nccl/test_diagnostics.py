@@ -105,6 +105,7 @@ def test_settings_that_differ_name_ranks_and_what_they_bring_about():
     assert [one.ranks for one in found.statements if one.blocks] == [(7,)]
     (driver,) = found.of(Effect.FAULT)
     assert (driver.check, driver.codes) == ("NVIDIA graphics driver version", ())
+    assert "versions of the NVIDIA driver" in driver.text
 
 
 # -- single checks ---------------------------------------------------------------------------------------

@@ -220,3 +220,17 @@ PARTS = st.lists(
 def test_words_of_lines_in_any_order_give_a_record_or_none(text: str):
     record(frame(text).message)
     list(given(text))
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("NET/Plugin: Loaded net plugin Libfabric (v8)", "Libfabric"),
+        ("NET/Plugin: Loaded net plugin AWS Libfabric (v10)", "AWS Libfabric"),
+        ("Successfully loaded external network plugin libnccl-net-ofi.so", "libnccl-net-ofi.so"),
+        ("Successfully loaded external plugin libnccl-net.so", "libnccl-net.so"),
+        ("P2P plugin v8 IBext_v8", "P2P plugin v8 IBext_v8"),
+    ],
+)
+def test_a_plugin_that_was_loaded_has_its_name(message: str, name: str):
+    assert record(message) == records.Plugin(name)

@@ -134,6 +134,14 @@ def test_the_document_survives_json():
     assert msgspec.json.decode(msgspec.json.encode(DOCUMENT), type=BenchDocument) == DOCUMENT
 
 
+def test_a_run_with_rates_of_streams_alone_has_the_dotted_line_alone():
+    streamed = tuple(
+        msgspec.structs.replace(one, gb_per_s=None, median_us=None) for one in DOCUMENT.runs[0].points
+    )
+    drawing = svg(msgspec.structs.replace(DOCUMENT, runs=(PathRun("shared", streamed),)))
+    assert (drawing.count("<polyline"), drawing.count('stroke-dasharray="2 3" points')) == (1, 1)
+
+
 TOOLS = msgspec.structs.replace(
     DOCUMENT,
     runs=(

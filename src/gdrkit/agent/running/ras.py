@@ -136,7 +136,7 @@ def _report(address: Address, deadline: float) -> bytes:
     What came before the deadline counts, or why nothing did."""
     answer = b""
     try:
-        with socket.create_connection(address, max(0.1, deadline - time.monotonic())) as sock:
+        with _connected((address,), deadline)[1] as sock:
             _greet(sock, deadline, address[1])
             wait_s = max(1, min(_LONGEST_S, int(deadline - time.monotonic()) - 1))
             _asked(sock, "timeout %d" % wait_s, deadline)
