@@ -230,7 +230,8 @@ def packed(order: Mapping[str, object], program: bytes) -> bytes:
     driver = resources.files("gdrkit.agent.fleet").joinpath("ray_driver.py").read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr("driver.py", driver)
-        package.writestr("order.json", msgspec.json.encode(order))
-        package.writestr("collector.py", program)
+        # ZipInfo is of 1980: a zip has no time before that, which a clock without a battery shows.
+        package.writestr(zipfile.ZipInfo("driver.py"), driver, zipfile.ZIP_DEFLATED)
+        package.writestr(zipfile.ZipInfo("order.json"), msgspec.json.encode(order), zipfile.ZIP_DEFLATED)
+        package.writestr(zipfile.ZipInfo("collector.py"), program, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
