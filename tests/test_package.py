@@ -20,14 +20,15 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 from packaging.metadata import Metadata
 from tools.pin import RUN, pins
-from tools.pyz import build
+from tools.pyz import build, tracked
 from tools.sbom import bill
 from tools.wheels import MINORS, WHEELS
 from trove_classifiers import classifiers
 
-from tests.system_programs import IN_CI
+from tests.system_programs import IN_CI, found
 from tests.test_links import anchors
 from tests.test_linters import ROOT, committed
+from tools import pyz as one_file
 
 BUNDLE = ROOT / "tests/evidence/h200-collected/bundle.tar.gz"
 FOREIGN = ("gdr.pyz", "other-1.0-py3-none-any.whl", "node17.tar.gz", "src/gdrkit/__pycache__/x.pyc", ".env")
@@ -215,6 +216,37 @@ def test_the_one_file_runs_on_every_python_and_starts_as_an_environment(name, py
     assert json.loads(report.stdout)["schema"] == "gdrkit.report/1"
     (used,) = (tmp_path / ".cache/pex/venvs").glob("*/*/*/bin/python")
     assert used.resolve().name == name
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The committed files elsewhere, for their owner alone, and files beside them that git does not know."""
+    git = found("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("needs a checkout, and git: sudo apt install git")
+    source = tracked(ROOT, tmp_path / "checkout")
+    for words in (("init", "--quiet"), ("add", "--all")):
+        subprocess.run([git, *words], cwd=source, check=True)
+    for path in (source / "src").rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    for name in ("notes.txt", ".env", "private.py", "private/__init__.py"):
+        (source / "src/gdrkit" / name).parent.mkdir(exist_ok=True)
+        (source / "src/gdrkit" / name).write_text("SECRET = 1")
+    return source
+
+
+def test_what_git_does_not_know_is_no_part_of_the_one_file(checkout, tmp_path):
+    copy = tracked(checkout, tmp_path / "copy")
+    names = {path.relative_to(copy) for path in copy.rglob("*") if not path.is_dir()}
+    assert names == set(committed())
+
+
+@pytest.mark.slow
+def test_the_one_file_of_another_checkout_is_the_same_to_the_byte(pyz, checkout, tmp_path, monkeypatch):
+    monkeypatch.setattr(one_file, "ROOT", checkout)
+    again = tmp_path / "dist" / "gdr.pyz"
+    build(again, (platform.machine(),), WHEELS)
+    assert again.read_bytes() == pyz.read_bytes()
 
 
 CONTAINER = ROOT / "Containerfile"

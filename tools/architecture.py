@@ -6,6 +6,7 @@ tests/test_architecture.py checks every import against the same order.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import sys
@@ -112,8 +113,11 @@ def picture() -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if one is out of date")
+    check = parser.parse_args().check
     text = picture()
-    if "--check" in sys.argv:
+    if check:
         return 0 if PICTURE.exists() and PICTURE.read_text("utf-8") == text else 1
     PICTURE.write_text(text, "utf-8")
     return 0

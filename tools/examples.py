@@ -5,6 +5,7 @@ dependency group `dev`."""
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import lzma
 import sys
@@ -64,6 +65,7 @@ def compressed(content: bytes) -> bytes:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name, content in bundles(Path(folder)):
             (HERE / name).write_bytes(content)

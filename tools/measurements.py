@@ -5,6 +5,7 @@ uv run --no-sync python -m tools.measurements
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,4 +91,5 @@ def _number(value: float) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     PAGE.write_text(page())

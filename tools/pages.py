@@ -6,6 +6,7 @@ the ordinary words.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
@@ -135,12 +136,15 @@ def _plain(text: str) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if one is out of date")
+    check = parser.parse_args().check
     files = wanted()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     gone = [path for path in CODES.glob("*.md") if path not in files]
     for path in (*stale, *gone):
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
-    if "--check" in sys.argv:
+    if check:
         return 1 if stale or gone else 0
     CODES.mkdir(parents=True, exist_ok=True)
     for path in stale:

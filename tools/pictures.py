@@ -6,6 +6,7 @@ and exits 1 if any.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -27,12 +28,15 @@ def picture(node: str) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if one is out of date")
+    check = parser.parse_args().check
     pictures = {name: picture(node) for name, node in NODES.items()} | drawn()
     files = {FOLDER / f"{name}.svg": text for name, text in pictures.items()}
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.svg") if path not in files]
     sys.stdout.write("".join(f"{path.name}\n" for path in stale))
-    if "--check" in sys.argv:
+    if check:
         return 1 if stale else 0
     FOLDER.mkdir(exist_ok=True)
     for path in stale:

@@ -9,6 +9,7 @@ writes. No lock file is committed: it would name the registry of its author.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -49,6 +50,7 @@ def block(name: str, rows: list[str]) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     text = (ROOT / "pyproject.toml").read_text()
     text = re.sub(r"(build-)?constraint-dependencies = \[[^\]]*\]\n", "", text)
     (ROOT / "pyproject.toml").write_text(text)

@@ -1,13 +1,16 @@
 """Build dist/gdr.pyz: gdr with all that it needs as one file, for machines without network.
 
 `uv run --no-sync python -m tools.pyz` needs the network. pex puts in the compiled parts for every Python
-that gdr supports, on both processors; each file is compared with its hash. The first start unpacks them
+that gdr supports, on both processors; each file is compared with its hash. Of the checkout only what git
+tracks is put in, so that one commit gives the same bytes wherever it is built. The first start unpacks them
 below ~/.cache/pex.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,7 +35,7 @@ def build(output: Path, machines: Sequence[str] = MACHINES, wheels: Path | None 
     source = ("--no-index", "--find-links", wheels) if wheels else ()
     with tempfile.TemporaryDirectory() as folder, platforms(*machines) as options:
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
-        subprocess.run(command, cwd=ROOT, check=True)
+        subprocess.run(command, cwd=tracked(ROOT, Path(folder, "source")), check=True)
         (wheel,) = Path(folder).glob("*.whl")
         all_of_it = Path(folder, "requirements.txt")
         own = f"{wheel} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
@@ -41,7 +44,22 @@ def build(output: Path, machines: Sequence[str] = MACHINES, wheels: Path | None 
         pex("pex", "-r", all_of_it, *options, *source, *HOW, "-o", output)
 
 
+def tracked(source: Path, copy: Path) -> Path:
+    """A copy of the files of a checkout that git tracks, as they are now: another file beside the package
+    would be in its wheel. Without git, as in an unpacked source distribution, the source itself."""
+    if not (source / ".git").exists():
+        return source
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (source / name).is_file():  # else it was deleted
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, copy / name, follow_symlinks=False)
+    return copy
+
+
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     build(OUTPUT)
     sys.stdout.write(
         f"{OUTPUT}: {OUTPUT.stat().st_size >> 20} MiB, Python 3.{MINORS[0]} to 3.{MINORS[-1]}\n"

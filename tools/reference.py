@@ -8,6 +8,7 @@ What a key means is the comment after its field in the source, or the docstring 
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import io
@@ -353,11 +354,14 @@ def plain(text: str) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if one is out of date")
+    check = parser.parse_args().check
     files = wanted()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in (DOCS / "json").glob("*.md") if path not in files]
     sys.stdout.write("".join(f"{path.relative_to(DOCS.parent)}\n" for path in stale))
-    if "--check" in sys.argv:
+    if check:
         return 1 if stale else 0
     (DOCS / "json").mkdir(exist_ok=True)
     for path in stale:

@@ -7,6 +7,7 @@ in requirements-run.txt. Source: cyclonedx.org, JSON reference 1.6; github.com/p
 
 from __future__ import annotations
 
+import argparse
 import json
 import tomllib
 from pathlib import Path
@@ -49,4 +50,5 @@ def _component(name: str, version: str, kind: str, marker: str) -> dict[str, obj
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     OUTPUT.write_text(bill())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -61,6 +62,7 @@ def pex(*words: str | Path) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with platforms(platform.machine()) as options:
         pex("pex.cli", "download", "-r", REQUIREMENTS, "--no-build", *options, "-d", WHEELS)
 

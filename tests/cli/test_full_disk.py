@@ -1,6 +1,7 @@
 """A disk that is full or read-only: each command that writes says so in a line, with its exit code, and
 leaves no part of a file behind."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from tests.evidence_nodes import laid_down
 
 ROOT = Path(__file__).parents[2]
+BUNDLE = ROOT / "tests/evidence/h200-collected/bundle.tar.gz"
 UNSHARE = ("unshare", "--user", "--map-root-user", "--mount")
 
 PROGRAM = """
@@ -34,7 +36,7 @@ found = []
 for call in calls:
     code, out, error = run(tuple(call))
     found.append([code, error])
-sys.stdout.write(json.dumps([found, os.listdir(disk)]))
+sys.stdout.write(json.dumps([found, [name for _, _, names in os.walk(disk) for name in names]]))
 """
 """Mounts a small file system at a folder, fills it or makes it read-only, and runs commands."""
 
@@ -55,7 +57,7 @@ def namespaces():
 
 
 def on_disk(kind, disk, *calls):
-    """The codes and messages of the calls, and what is on the disk then."""
+    """The codes and messages of the calls, and the files that are on the disk then."""
     done = subprocess.run(
         [*UNSHARE, sys.executable, "-c", PROGRAM, json.dumps([kind, str(disk), calls])],
         capture_output=True, cwd=ROOT, timeout=120,
@@ -78,6 +80,11 @@ def test_what_cannot_be_written_is_refused(namespaces, kind, why, tmp_path):
         ("topo", node, "--write-nccl-xml", f"{disk}/topo.xml"),
         ("collect", "--pyz", f"{disk}/collect.pyz"),
         ("collect", "-o", f"{disk}/bundle.tar.gz"),
+        ("expect", node, "-o", f"{disk}/expect.toml"),
+        ("report", node, "-o", f"{disk}/report.html"),
+        ("export", node, "-o", f"{disk}/gdr.prom"),
+        ("fleet", "report", str(BUNDLE), "-o", f"{disk}/fleet.html"),
+        ("man", "-o", f"{disk}/man"),
     )  # fmt: skip
     for code, error in found:
         assert code == 73 and why in error.lower() and str(disk) in error, error
@@ -102,3 +109,24 @@ def test_a_journal_that_cannot_be_written_stops_a_repair(namespaces, kind, why, 
     assert "Traceback" not in error
     assert status == 0
     assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+
+
+WRITERS = {
+    "agent/collect/command.py", "cli/config.py", "cli/expect.py", "cli/export.py", "cli/fleet_report.py",
+    "cli/man.py", "cli/report.py", "cli/topo.py",
+    "cli/files.py",  # write_output() itself
+    "cli/example.py",  # as cli/man.py: a folder and its files
+    "cli/bench.py",  # writes at the end of a measurement, which needs a peer
+    "fleet/runs.py",  # a run that cannot be kept is a note: tests/cli/test_fleet.py
+}  # fmt: skip
+"""Files that write what a user asked for. Their commands are above, or the reason why not."""
+
+
+def test_every_file_that_writes_for_the_user_is_known_here():
+    source = ROOT / "src/gdrkit"
+    found = set()
+    for path in source.rglob("*.py"):
+        calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        if {ast.unparse(call.func) for call in calls} & {"whole_file", "write_output", "os.replace"}:
+            found.add(str(path.relative_to(source)))
+    assert found - {"agent/output_file.py"} == WRITERS

@@ -1,4 +1,4 @@
-"""Slurm and Kubernetes whose answers an attacker writes: no option, no escape, no list without an end."""
+"""Slurm, Kubernetes and Ray whose answers an attacker writes: no option, no escape, no endless list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, UNKNOWN
+from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import NODES_LIMIT
+from gdrkit.fleet.ray import Ray
+from tests.fleet.ray_server import dashboard, node
+from tests.work import within
 
 NO_NODES = "there are no nodes"
 HOSTILE = (
@@ -70,6 +74,24 @@ def test_more_nodes_than_a_list_may_name_are_refused_at_once(answers, tmp_path, 
     assert len(asked(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("engine", ["slurm", "kubernetes"])
+def test_a_list_that_does_not_come_ends_at_the_deadline_of_the_run(answers, tmp_path, capsys, engine):
+    for name in ("sinfo", "kubectl"):
+        answers(name, b"")
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\nexec sleep 60\n")
+    with within(20):
+        assert main(["fleet", "doctor", f"--{engine}", "--timeout", "1"]) == NO_INPUT
+    assert "did not end within 1 s" in capsys.readouterr().err
+
+
+def test_pairs_whose_list_does_not_come_end_at_the_deadline_too(answers, tmp_path, capsys):
+    answers("sinfo", b"")
+    (tmp_path / "bin" / "sinfo").write_text("#!/bin/sh\nexec sleep 60\n")
+    with within(20):
+        assert main(["fleet", "bench", "--slurm", "--timeout", "1"]) == NO_INPUT
+    assert "did not end within 1 s" in capsys.readouterr().err
+
+
 def test_a_node_that_is_listed_twice_is_asked_once(answers, tmp_path, capsys):
     answers("sinfo", b"n1 idle none\nn1 idle none\n\xff idle none\n")
     assert main(["fleet", "doctor", "--slurm", "--timeout", "5"]) == UNKNOWN
@@ -91,3 +113,22 @@ def test_an_answer_that_is_no_list_is_one_line(answers, capsys, content):
     assert main(["fleet", "doctor", "--kubernetes", "--timeout", "5"]) == NO_INPUT
     error = capsys.readouterr().err
     assert "kubectl get nodes printed something else" in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_node_of_ray_whose_name_is_none_is_called_unknown(name):
+    with dashboard() as ray:
+        ray.nodes = [node("10.0.0.1", node_name=name, node_ip=name, node_id="id1")]
+        assert Ray(ray.address).nodes() == ["unknown"]
+
+
+@pytest.mark.parametrize("amount", [b"-7", b"1e300"])
+def test_what_a_node_of_ray_has_is_not_read(amount):
+    """Its memory and GPUs are Ray's word, for which gdr has its own evidence."""
+    with dashboard() as ray:
+        listed = b'{"data":{"result":{"result":[{"node_id":"a","node_ip":"n1","state":"ALIVE",'
+        ray.answer = 200, listed + b'"resources_total":{"GPU":%s}}]}}}' % amount, {}
+        assert Ray(ray.address).nodes() == ["n1"]
+        ray.answer = 200, listed + b'"resources_total":{"GPU":NaN}}]}}}', {}
+        with pytest.raises(TargetError, match="does not answer as Ray does"):
+            Ray(ray.address).nodes()

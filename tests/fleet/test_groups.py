@@ -5,12 +5,13 @@ import pytest
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
-from gdrkit.fleet.judge import without_answer
+from gdrkit.fleet.judge import cause_of, without_answer
 from gdrkit.fleet.text import headline, text
 from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down
 from tests.fleet.fleets import row
+from tests.work import steps
 
 SILENT = Standing.UNREACHABLE
 STUB = {"causes": ("peermem-stub",), "remedies": (RemedyName.REBUILD_DRIVER, RemedyName.LOAD_PEERMEM)}
@@ -215,3 +216,18 @@ def test_a_reason_that_begins_with_the_node_is_what_follows():
         "/runs/n1.tar.gz", "n1", "/runs/n1.tar.gz: no such file or directory", Standing.UNREADABLE
     )
     assert row.causes == ("no such file or directory",)
+
+
+def test_what_nodes_share_of_a_reason_is_found_without_compiling_their_names():
+    """100,000 nodes that are down took 12 s."""
+    names = [f"gpu{n}" for n in range(3)]
+    assert (
+        max(steps(cause_of, f"{name}: host {name} is down", {name, f"slurm://{name}"}) for name in names)
+        < 100
+    )
+
+
+def test_a_name_in_a_longer_word_is_not_the_node():
+    for reason in ("n12 n1x xn1 n1n1 n1-ib a.n1", "host n1-ib"):
+        assert cause_of(reason, {"n1", "ssh://n1"}) == reason
+    assert cause_of("x host n1.", {"n1", ""}) == "x it."

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 import pytest
 from machines.fleet import bundles, fleet
@@ -12,6 +13,7 @@ from gdrkit.fleet.ray import Ray
 from gdrkit.fleet.ray_api import RayApi, address_of, headers_of, job_log_lines
 from gdrkit.fleet.run import Run
 from tests.fleet.ray_server import HOST, dashboard, node
+from tests.work import within
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,21 @@ def test_a_parcel_that_is_not_as_announced_gives_no_row(ray, tmp_path, line, mon
 
     assert {row.standing for row in rows.values()} == {Standing.UNREACHABLE}
     assert "parcel" in rows["10.0.0.1"].summary or "bytes of a file" in rows["10.0.0.1"].summary
+
+
+def test_a_log_without_an_end_is_left_at_the_end_of_the_run(ray, tmp_path, monkeypatch):
+    """Each of its lines names a parcel, and each of them is downloaded."""
+    monkeypatch.setattr("gdrkit.fleet.pool.GRACE_S", 0.5)
+    monkeypatch.setattr("gdrkit.fleet.run.GRACE_S", 0.5)
+    ray.parcels["0"] = b"abcde"
+    ray.says = [{"parcel": 0, "nodes": [["stranger", 5]]}] * 20_000
+    launcher = Ray(ray.address)
+    asked = Run(launcher, str(tmp_path), timeout_s=2.0)
+    with within(30):
+        asked.ask(launcher.nodes(), lambda row: None)
+    downloads = len(ray.asked)
+    time.sleep(0.5)
+    assert downloads < 20_000 and len(ray.asked) - downloads < 5
 
 
 def test_a_node_that_sends_something_else_is_a_row(ray, tmp_path, bundle):

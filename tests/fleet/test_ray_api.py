@@ -12,6 +12,7 @@ from gdrkit.fleet import ray_api
 from gdrkit.fleet.ray import Ray
 from gdrkit.fleet.ray_api import RayApi, headers_of
 from tests.fleet.ray_server import HOST, dashboard, node
+from tests.work import within
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WAIT_S = 60.0
@@ -69,6 +70,16 @@ def test_an_answer_without_an_end_ends_at_its_limit(first, then, pause_s, monkey
     monkeypatch.setattr(ray_api, "ANSWER_S", 0.5)
     with says(first, then, pause_s) as api:
         assert reason(api).endswith("timed out")
+
+
+def test_an_answer_and_a_stop_have_no_more_time_than_the_run(monkeypatch):
+    monkeypatch.setattr(ray_api, "STOP_S", 0.5)
+    with says(b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.05) as api, within(20):
+        api.deadline = time.monotonic()
+        assert reason(api).endswith("timed out")
+    slow = says(b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.05)
+    with slow as api, within(20), pytest.raises(TargetError, match="timed out"):
+        api.stop("job")
 
 
 @pytest.mark.parametrize("size", [b"-5", b"7fffffffffffffff"])

@@ -60,6 +60,16 @@ def test_a_run_is_the_last_also_where_the_clock_was_set_back(monkeypatch):
     assert runs.read("last") == report
 
 
+def test_the_run_before_one_is_the_one_that_was_made_before_it():
+    """Its time says nothing where the clock was set forward by years, and back."""
+    made = [
+        kept(row(name), started=f"{year}-01-01T00:00:00Z")[1]
+        for name, year in (("a", 2026), ("b", 2106), ("c", 1970))
+    ]
+    assert [runs.last_of((), before) for before in made] == [None, made[0], made[1]]
+    assert runs.last_of((), build([row("d")], started="2030-01-01T00:00:00Z")) == made[2]
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"schema": "gdrkit.report/1"}', "[1]", "\x00"])
 def test_what_is_no_run_is_an_error(tmp_path, content):
     (tmp_path / "run.json").write_text(content)

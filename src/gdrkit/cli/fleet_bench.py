@@ -99,7 +99,8 @@ def main(arguments: list[str]) -> int:
 def _measured(options: argparse.Namespace) -> FleetBench:
     from gdrkit.transport.measure.remote import COMMAND
 
-    launcher = _launcher(options)
+    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
+    launcher = _launcher(options, begun + options.timeout)
     nodes = list(launcher.nodes())
     if len(nodes) < 2:
         raise TargetError(f"a pair needs two nodes: there is {len(nodes) or 'none'}")
@@ -110,10 +111,11 @@ def _measured(options: argparse.Namespace) -> FleetBench:
         options.network or "",
         options.size,
     )
-    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     rounds = min(options.rounds, most_rounds(len(nodes)))
     progress = FleetProgress(rounds * (len(nodes) // 2), "pairs")
-    run = PairRun(launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout))
+    run = PairRun(
+        launcher, COMMAND, partial(_meet, what), timeout_s=begun + options.timeout - time.monotonic()
+    )
     complete = run.measure(nodes, rounds, _shown(progress))
     progress.end()
     return build(
@@ -122,14 +124,14 @@ def _measured(options: argparse.Namespace) -> FleetBench:
     )  # fmt: skip
 
 
-def _launcher(options: argparse.Namespace) -> PairLauncher:
+def _launcher(options: argparse.Namespace, deadline: float) -> PairLauncher:
     paths, names = named_by(options)
     if paths:
         raise TargetError(f"not a node but a file: {paths[0]!r}", "name a node of that name as ssh://NODE")
     if options.slurm:
         from gdrkit.fleet.slurm import Slurm
 
-        slurm = Slurm(names, options.partition or "")
+        slurm = Slurm(names, options.partition or "", deadline)
         if options.gpu is not None and not slurm.allocation:
             raise TargetError(
                 "outside an allocation, Slurm gives gdr no GPU",

@@ -33,10 +33,10 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     before = resumed.nodes if resumed else ()
     asked = tuple(dict.fromkeys((*(resumed.asked if resumed else ()), *_asked(options))))
     since = _since(options, asked)
-    paths, launcher, nodes = _sources(options, before)
+    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
+    paths, launcher, nodes = _sources(options, before, begun + options.timeout)
     again = {*paths, *nodes}
     rows = [row for row in before if _source(row) not in again]
-    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     progress = FleetProgress(len(paths) + len(nodes), "nodes")
 
     def arrived(row: NodeRow) -> None:
@@ -120,9 +120,10 @@ def _again(report: FleetReport, options: argparse.Namespace) -> FleetReport:
 
 
 def _sources(
-    options: argparse.Namespace, before: Sequence[NodeRow]
+    options: argparse.Namespace, before: Sequence[NodeRow], deadline: float
 ) -> tuple[list[str], Launcher, list[str]]:
-    """The evidence that is here, how to ask nodes, and the nodes to ask; without those that answered before.
+    """The evidence that is here, how to ask nodes, and the nodes to ask, which are listed until a deadline;
+    without those that answered before.
 
     Raises TargetError if there is none."""
     paths, names = named_by(options)
@@ -135,7 +136,7 @@ def _sources(
             "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes",
         )
     known = set(map(_source, runs.answered(before)))
-    launcher = _engine(options, names) or Ssh(list(dict.fromkeys(names)))
+    launcher = _engine(options, names, deadline) or Ssh(list(dict.fromkeys(names)))
     here = [path for path in (targets(paths) if paths else []) if task_of(path).target not in known]
     listed = launcher.nodes()
     if len(listed) > NODES_LIMIT:
@@ -187,16 +188,16 @@ def _without_answer(options: argparse.Namespace, before: Sequence[NodeRow]) -> t
     return [row.target for row in by_scheme.get("", ())], [row.name for row in asked]
 
 
-def _engine(options: argparse.Namespace, names: Sequence[str]) -> Launcher | None:
+def _engine(options: argparse.Namespace, names: Sequence[str], deadline: float) -> Launcher | None:
     """The engine of a cluster that is to ask the nodes."""
     if options.slurm:
         from gdrkit.fleet.slurm import Slurm
 
-        return Slurm(names, options.partition or "")
+        return Slurm(names, options.partition or "", deadline)
     if options.ray is not None:
         from gdrkit.fleet.ray import Ray
 
-        return Ray(options.ray or "", names)
+        return Ray(options.ray or "", names, deadline)
     if options.kubernetes:
         from gdrkit.fleet.kubernetes import Kubernetes
 
@@ -206,6 +207,7 @@ def _engine(options: argparse.Namespace, names: Sequence[str]) -> Launcher | Non
             selector=options.selector or "",
             context=options.context or "",
             image=options.image or "",
+            deadline=deadline,
         )
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shlex
@@ -80,15 +81,16 @@ class Kubectl:
         finally:
             self._running.difference_update(running)
 
-    def listed(self, wanted: type[T], *words: str) -> T:
+    def listed(self, wanted: type[T], *words: str, limit_s: float = CALL_S) -> T:
         """What `kubectl get` lists. Raises TargetError."""
-        code, output, errors = self.call("get", *words, "--output=json", "--request-timeout=30s")
+        words = ("get", *words, "--output=json", "--request-timeout=30s")
+        code, output, errors = self.call(*words, limit_s=limit_s)
         if code:
-            raise TargetError(f"kubectl get {words[0]} failed: {last_line(errors) or f'exit code {code}'}")
+            raise TargetError(f"kubectl get {words[1]} failed: {last_line(errors) or f'exit code {code}'}")
         try:
             return decode(output, wanted)
         except FormatError as error:
-            raise TargetError(f"kubectl get {words[0]} printed something else: {error}") from None
+            raise TargetError(f"kubectl get {words[1]} printed something else: {error}") from None
 
     def interrupt(self) -> None:
         """End the calls that run."""
@@ -107,10 +109,12 @@ class Kubernetes(PerNode):
         selector: str = "",
         context: str = "",
         image: str = "",
+        deadline: float = math.inf,
     ) -> None:
-        """Raises TargetError."""
+        """The nodes are listed until a time of time.monotonic(). Raises TargetError."""
         self._kubectl = Kubectl(context, namespace)
         self._names, self._selector, self._image = names, selector, image or IMAGE
+        self._deadline = deadline
         self._down: dict[str, str] | None = None
         self.pods: dict[str, str] = {}  # node -> the name of its Pod
 
@@ -125,7 +129,8 @@ class Kubernetes(PerNode):
     def _states(self) -> dict[str, str]:
         if self._down is None:
             words = [f"--selector={self._selector}"] if self._selector else []
-            listed = self._kubectl.listed(_ClusterNodes, "nodes", *words)
+            limit_s = min(CALL_S, max(1.0, self._deadline - time.monotonic()))
+            listed = self._kubectl.listed(_ClusterNodes, "nodes", *words, limit_s=limit_s)
             named = [node for node in listed.items if is_name(node.metadata.name)]
             self._down = {node.metadata.name: node.why_down for node in named}
         return self._down

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import secrets
 import threading
@@ -49,9 +50,10 @@ class Ray:
 
     fanout = 1000  # each takes a process there, and none here
 
-    def __init__(self, address: str, names: Sequence[str] = ()) -> None:
-        """Takes the address from Ray's own variables if it is empty. Raises TargetError."""
-        self._api = RayApi(address_of(address, os.environ), headers_of(os.environ))
+    def __init__(self, address: str, names: Sequence[str] = (), deadline: float = math.inf) -> None:
+        """Takes the address from Ray's own variables if it is empty. The nodes are listed until a time of
+        time.monotonic(). Raises TargetError."""
+        self._api = RayApi(address_of(address, os.environ), headers_of(os.environ), deadline)
         self._names = names
         self._listed: tuple[dict[str, str], dict[str, str]] | None = None
 
@@ -70,6 +72,7 @@ class Ray:
     def ask(self, request: Request, answered: Answered) -> RayJob:
         alive, _ = self._list()
         nodes = {node: alive[node] for node in request.bundles}
+        self._api.deadline = request.deadline
         return RayJob(self._api, nodes, self.words(request.sudo), request, answered)
 
     def words(self, sudo: bool) -> list[str]:
@@ -175,6 +178,8 @@ class RayJob:
             try:
                 state = self._api.state(self._job)  # first: a job that ended writes nothing any more
                 for line in job_log_lines(self._api.log(self._job), self._job, _Line)[seen:]:
+                    if self._ended.is_set():
+                        return
                     self._take(line)
                     seen += 1
                 heard = time.monotonic()
@@ -225,7 +230,8 @@ def packed(order: Mapping[str, object], program: bytes) -> bytes:
     driver = resources.files("gdrkit.agent.fleet").joinpath("ray_driver.py").read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr("driver.py", driver)
-        package.writestr("order.json", msgspec.json.encode(order))
-        package.writestr("collector.py", program)
+        # ZipInfo is of 1980: a zip has no time before that, which a clock without a battery shows.
+        package.writestr(zipfile.ZipInfo("driver.py"), driver, zipfile.ZIP_DEFLATED)
+        package.writestr(zipfile.ZipInfo("order.json"), msgspec.json.encode(order), zipfile.ZIP_DEFLATED)
+        package.writestr(zipfile.ZipInfo("collector.py"), program, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()

@@ -7,10 +7,12 @@ those of Ray 2.3 and later.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -29,6 +31,8 @@ TIMEOUT_S = 30.0
 """Until the other end says anything: the dashboard waits as long for its own agents."""
 ANSWER_S = 60.0
 """Of a request with its answer, and of each MiB of a file."""
+STOP_S = 5.0
+"""Of the request to stop a job, which may come after the deadline."""
 ANSWER_LIMIT_BYTES = 64 << 20
 NODES_LIMIT = 10_000
 """The most that the interface lists: RAY_MAX_LIMIT_FROM_API_SERVER in Ray's util/state/common.py."""
@@ -85,11 +89,12 @@ class _Log(msgspec.Struct):
 
 
 class RayApi:
-    """A Ray cluster by the address of its dashboard."""
+    """A Ray cluster by the address of its dashboard. Until a deadline, a time of time.monotonic(), every
+    request has its answer or fails; one that begins later has a second."""
 
-    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str], deadline: float = math.inf) -> None:
         """Raises TargetError for any other address."""
-        self.address, self._headers = address, dict(headers)
+        self.address, self._headers, self.deadline = address, dict(headers), deadline
         try:
             url = urlsplit(address)
             self._host, port = url.hostname or "", url.port
@@ -140,7 +145,8 @@ class RayApi:
         return self._json("GET", f"/api/jobs/{job}/logs", _Log).logs
 
     def stop(self, job: str) -> None:
-        self._call("POST", f"/api/jobs/{job}/stop")
+        with self._answer("POST", f"/api/jobs/{job}/stop", limit_s=STOP_S):
+            return
 
     def download(self, node_id: str, file: str, size: int, stream: IO[bytes]) -> None:
         """Write a file in the folder of logs of a node to a stream.
@@ -148,7 +154,7 @@ class RayApi:
         Raises TargetError also if it does not have this size."""
         query = {"node_id": node_id, "filename": file, "lines": -1, "timeout": int(TIMEOUT_S)}
         left = size
-        limit_s = ANSWER_S * (1 + size // _BLOCK_BYTES)
+        limit_s = self._limit_s(ANSWER_S * (1 + size // _BLOCK_BYTES))
         with self._answer("GET", f"/api/v0/logs/file?{urlencode(query)}", limit_s=limit_s) as answer:
             while left >= 0 and (block := self._read(answer, _BLOCK_BYTES)):
                 left -= len(block)
@@ -178,7 +184,7 @@ class RayApi:
         headers = {**self._headers, "Connection": "close"}
         if body:
             headers["Content-Type"] = "application/octet-stream" if method == "PUT" else "application/json"
-        with self._connected(limit_s or ANSWER_S) as connection:
+        with self._connected(limit_s or self._limit_s(ANSWER_S)) as connection:
             try:
                 connection.request(method, self._path + path, body or None, headers)
                 answer = connection.getresponse()
@@ -192,13 +198,15 @@ class RayApi:
     @contextmanager
     def _connected(self, limit_s: float) -> Iterator[HTTPConnection]:
         """A connection that is cut at the limit: http.client reads heads and trailers without an end."""
-        connection = self._connection()
+        begun = time.monotonic()
+        connection = self._connection(min(TIMEOUT_S, limit_s))
         try:
             connection.connect()
         except OSError as error:
             raise self._unreachable(error) from None
         late = threading.Event()
-        timer = threading.Timer(limit_s, _cut, (connection.sock, late))
+        left_s = limit_s - (time.monotonic() - begun)
+        timer = threading.Timer(left_s, _cut, (connection.sock, late))
         timer.daemon = True
         timer.start()
         try:
@@ -212,13 +220,16 @@ class RayApi:
         if late.is_set():
             raise self._unreachable(TimeoutError("timed out"))
 
-    def _connection(self) -> HTTPConnection:
+    def _limit_s(self, most_s: float) -> float:
+        return min(most_s, max(1.0, self.deadline - time.monotonic()))
+
+    def _connection(self, timeout_s: float) -> HTTPConnection:
         if not self._tls:
-            return HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+            return HTTPConnection(self._host, self._port, timeout=timeout_s)
         import ssl
 
         context = ssl.create_default_context()
-        return HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
+        return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
 
     def _read(self, answer: HTTPResponse, size: int) -> bytes:
         """So many bytes, or a few more; fewer only at the end."""

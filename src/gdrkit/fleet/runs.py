@@ -87,16 +87,23 @@ def read(run: str) -> FleetReport:
 
 
 def last_of(asked: tuple[str, ...], before: FleetReport | None = None) -> FleetReport | None:
-    """The newest run of the same targets; that before a run, if one is given. None if none is kept."""
+    """The newest run of the same targets; that before a run, if one is given. None if none is kept.
+
+    The order is that of the names, since clocks are set back; only a run that is not kept has its time."""
+    passed = before is None
+    by_time = None
     for name in names():
         try:
             found = read(name)
         except TargetError:
             continue  # of an older gdr, or not ours
-        older = before is None or (found.started <= before.started and found != before)
-        if found.asked == asked and older:
+        if found == before:
+            passed, by_time = True, None
+        elif found.asked == asked and passed:
             return found
-    return None
+        elif found.asked == asked and before is not None and found.started <= before.started:
+            by_time = by_time or found
+    return by_time
 
 
 def _path(name: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import secrets
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,8 +41,9 @@ class Slurm(PerPair):
     In an allocation (salloc, sbatch) the steps share its resources (--overlap); elsewhere each node gets a
     job of its own that asks for no GPU, so that nodes in use can answer where Slurm shares them."""
 
-    def __init__(self, names: Sequence[str] = (), partition: str = "") -> None:
-        self._names, self._partition = names, partition
+    def __init__(self, names: Sequence[str] = (), partition: str = "", deadline: float = math.inf) -> None:
+        """The nodes are listed until a time of time.monotonic()."""
+        self._names, self._partition, self._deadline = names, partition, deadline
         self._states: dict[str, NodeState] | None = None
         self._addresses: dict[str, str] | None = None
         self.allocation = os.environ.get("SLURM_JOB_ID", "")
@@ -69,8 +72,11 @@ class Slurm(PerPair):
         if self._states is None:
             words = ["sinfo", "--noheader", "--Node", "--format=%N %T %E"]
             words += [f"--partition={self._partition}"] if self._partition else []
-            self._states = parse_states(_output(words))
+            self._states = parse_states(self._listed(words))
         return self._states
+
+    def _listed(self, words: list[str]) -> str:
+        return _output(words, min(LIST_TIMEOUT_S, max(1.0, self._deadline - time.monotonic())))
 
     def command(self, node: str, program: str) -> list[str]:
         # Without --unbuffered, which connects the program to a terminal: srun(1).
@@ -89,8 +95,8 @@ class Slurm(PerPair):
     def address(self, node: str) -> str:
         """Where Slurm reaches the node, an address or a name: NodeAddr of slurm.conf(5)."""
         if self._addresses is None:
-            listed = _output(["sinfo", "--noheader", "--Node", "--format=%N %o"])
-            self._addresses = parse_addresses(listed)
+            words = ["sinfo", "--noheader", "--Node", "--format=%N %o"]
+            self._addresses = parse_addresses(self._listed(words))
         return self._addresses.get(node, node)
 
     def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
@@ -151,7 +157,7 @@ def parse_states(text: str) -> dict[str, NodeState]:
     return states
 
 
-def _output(words: list[str], timeout_s: float = LIST_TIMEOUT_S) -> str:
+def _output(words: list[str], timeout_s: float) -> str:
     """What a program prints. Raises TargetError."""
     try:
         code, output, errors = call(words, words[0], timeout_s)

@@ -41,7 +41,7 @@ class Bundle:
 
     def __init__(self, stream: IO[bytes], top: str, anonymizer: Optional[Anonymizer]) -> None:
         # Not tarfile's own "w|gz", which always uses level 9 before Python 3.12.
-        self._gzip = gzip.GzipFile("", "wb", COMPRESSION, stream)
+        self._gzip = gzip.GzipFile("", "wb", COMPRESSION, stream, mtime=0)  # its field ends in 2106
         self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._top, self.anonymizer = top, anonymizer
         self._written: Dict[str, str] = {}

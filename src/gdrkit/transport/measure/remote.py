@@ -165,13 +165,18 @@ def _at_once(pipe: IO[bytes]) -> bytes:
 
 
 def _packed() -> bytes:
-    """The parts of gdrkit that the other side needs, as a zip file that Python can import."""
+    """The parts of gdrkit that the other side needs, as a zip file that Python can import.
+
+    Its members are of 1980: a zip has no time before that, which the clock, or files that ostree or Nix
+    installed, may show."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("gdrkit/__init__.py", "")
+        archive.writestr(zipfile.ZipInfo("gdrkit/__init__.py"), "")
         for folder in _SENT:
             for name in sorted(os.listdir(os.path.join(package, folder))):
                 if name.endswith(".py"):
-                    archive.write(os.path.join(package, folder, name), f"gdrkit/{folder}/{name}")
+                    with open(os.path.join(package, folder, name), "rb") as source:
+                        member = zipfile.ZipInfo(f"gdrkit/{folder}/{name}")
+                        archive.writestr(member, source.read(), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
