@@ -20,6 +20,7 @@ from gdrkit.repair.platforms.action import Action
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionKind
 from gdrkit.report.line import line
+from gdrkit.report.programs import program_lines
 from gdrkit.report.text import text
 from tests.evidence_nodes import names
 from tests.test_verdicts import report
@@ -192,3 +193,10 @@ def test_action_kinds_are_the_tags_that_journals_use():
 def test_every_code_is_declared_once():
     codes = [rule.code for rule in every_rule()]
     assert len(codes) == len(set(codes))
+
+
+def test_a_program_without_a_direct_path_is_described_in_its_own_words():
+    """A program of its own on libibverbs does not copy by itself: it gets an error."""
+    lines = [line for _, line in program_lines(report("ofed-rebuilt"))]
+    assert "nccl: blocked; it copies through host memory, and only its log says so" in lines
+    assert "verbs: blocked; it gets an error, and decides itself" in lines
