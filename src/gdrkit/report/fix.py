@@ -148,18 +148,20 @@ def _further(
     node: Node, verdict: Verdict, report: Report, options: FixOptions, planned: set[str]
 ) -> tuple[StepSection, ...]:
     """Steps for failures and warnings that no plan repairs, and those that keep the node ready over the next
-    boot, if they are known to do no harm by themselves; () if the node is impossible or blocked."""
+    boot, if they are known to do no harm by themselves; () if the node is impossible or blocked, unless a
+    program goes the direct path all the same: an IOMMU that translates slows verbs where NCCL is too far."""
     boot = next_boot(node, verdict, options.consumer)
     names = set(boot.steps if boot is not None else ())
     for finding in report.findings:
         if finding.status in _REPAIRED:
             names.update(map(RemedyName, finding.remedies))
     names -= planned
-    if report.verdict.state in ("impossible", "blocked"):
+    programs = tuple(shown_programs(report))
+    direct = any(verdict.of(program).state in GOOD for program in programs)
+    if report.verdict.state in ("impossible", "blocked") and not direct:
         return ()
     remedies = _offered(node, map(remedy_of, (name for name in RemedyName if name in names)))
     named = ((remedy, _step(node, report, options, remedy, None)) for remedy in remedies)
-    programs = tuple(shown_programs(report))
     found = []
     for remedy, step in named:
         after = if_missing(None, _after, node, remedy) if step.actions else None
