@@ -32,7 +32,7 @@ from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.report.answers import deciding, now
+from gdrkit.report.answers import deciding, first_cause, now
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
@@ -118,12 +118,16 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
 
 
 def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) -> tuple[ActionSection, ...]:
-    """What a person can do without a plan; of a node that is not known, what makes it known."""
+    """What a person can do without a plan: of a node that is not known, what makes it known; of one that no
+    step helps, whether that matters."""
     if report.verdict.state is State.UNKNOWN:
         shown = about_shown(report)
         words = now(shown, None)
         below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
         return (ActionSection(kind="ask-person", line=words, commands=below),)
+    if report.verdict.state is State.IMPOSSIBLE:
+        shown = about_shown(report)
+        return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown))),)
     return tuple(_action(action) for action in advice(node, verdict, options.consumer))
 
 
