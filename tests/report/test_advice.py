@@ -118,7 +118,8 @@ def test_advice_stands_only_where_there_is_no_plan_and_no_step_that_does_nothing
     for name in names():
         found = report(node(name))
         assert not (found.plans and found.by_hand), name
-        assert bool(found.by_hand) <= (found.verdict.state in ("blocked", "unknown")), name
+        assert bool(found.by_hand) <= (found.verdict.state in ("blocked", "unknown", "impossible")), name
+        assert found.by_hand or found.verdict.state != "impossible", name
         assert all(step.actions for step in found.further), name
         seen["by hand"] += bool(found.by_hand)
         seen["further"] += bool(found.further)
@@ -217,3 +218,12 @@ def test_advice_with_a_condition_says_what_to_do_otherwise(code):
     whole = re.sub(r"(?<=\. )\d\. ", "", " ".join(code_page(code)[1].split()))
     left = whole.removeprefix(page_advice(code)).strip()
     assert not left.startswith("Otherwise"), left
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("spark-two-cables", "Nothing: GPU memory is host memory"), ("a6000-tower", "If `lspci`")],
+)
+def test_a_node_that_no_step_helps_is_told_whether_that_matters(name, words):
+    text = " ".join(fix_text(report(node(name))).split())
+    assert "cannot be fixed: " in text and f"by hand {words}" in text

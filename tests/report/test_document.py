@@ -20,7 +20,8 @@ from gdrkit.repair.platforms.action import Action
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionKind
 from gdrkit.report.line import line
-from gdrkit.report.text import text
+from gdrkit.report.programs import program_lines
+from gdrkit.report.text import TO_FIND_OUT, explained, text
 from tests.evidence_nodes import names
 from tests.test_verdicts import report
 
@@ -192,3 +193,29 @@ def test_action_kinds_are_the_tags_that_journals_use():
 def test_every_code_is_declared_once():
     codes = [rule.code for rule in every_rule()]
     assert len(codes) == len(set(codes))
+
+
+def test_a_program_without_a_direct_path_is_described_in_its_own_words():
+    """A program of its own on libibverbs does not copy by itself: it gets an error."""
+    lines = [line for _, line in program_lines(report("ofed-rebuilt"))]
+    assert "nccl: blocked; it copies through host memory, and only its log says so" in lines
+    assert "verbs: blocked; it gets an error, and decides itself" in lines
+
+
+@pytest.mark.parametrize(
+    ("rows", "last"),
+    [
+        (("a/b/c.log:1: gone", "in a/b/c.log:7."), "in .../c.log:7."),
+        (("a/b/c.log:1: gone", "in d/b/c.log:7"), "in d/b/c.log:7"),
+        (("a/b/c.log", "d/b/c.log", "a/b/c.log"), "a/b/c.log"),  # which of the two would it be
+        (("a/b/c.log", "run `cat a/b/c.log`"), "run `cat a/b/c.log`"),
+        (("a/b/c.log", f"x{TO_FIND_OUT}cat a/b/c.log"), f"x{TO_FIND_OUT}cat a/b/c.log"),
+    ],
+)
+def test_a_path_that_stands_again_is_shortened_where_its_end_is_enough(rows, last):
+    assert [*explained((0, "", words) for words in rows)][-1] == (0, "", last)
+
+
+def test_a_command_that_stands_below_is_not_repeated_in_its_finding():
+    shown = text(report("gpu-operator-waits"), width=200)
+    assert shown.count("kubectl exec POD") == 1 and "? verbs-lacks-dmabuf" in shown

@@ -13,6 +13,7 @@ from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
+from gdrkit.programs.environment import NCCL_CONF, environment
 from gdrkit.programs.nvshmem.facts import nvshmem_copies
 from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.rules.rule import Status
@@ -46,6 +47,14 @@ def test_without_rdma_there_is_no_staging_either(tmp_path, setting, best):
     tree = build("ubuntu-22.04-peer-api", tmp_path)
     (tree / "etc/nccl.conf").write_text(f"{setting}\n")
     assert judge_node(Node(open_host(str(tree)))).of("nccl").best_fallback == best
+
+
+def test_a_fallback_is_not_the_best_one_while_a_better_one_may_be(stub: Node):
+    """NCCL copies past the NIC or uses TCP: its settings decide, and nobody collected them."""
+    unseen = Missing(NCCL_CONF, MissingReason.NOT_COLLECTED, "cat /etc/nccl.conf")
+    node = stub.after("not collected", [environment.becomes(unseen, NCCL_CONF)])
+    assert judge_node(stub).of("nccl").best_fallback == "staged"
+    assert judge_node(node).of("nccl").best_fallback is None
 
 
 def test_mapped_host_memory_is_the_best_fallback_only_where_every_gpu_is_integrated(stub: Node):

@@ -104,6 +104,10 @@ def parser() -> Parser:
     _add_programs(parser)
     _add_written(parser)
     _add_output(parser)
+    for action in parser._actions:
+        kinds = USED_BY.get(action.option_strings[-1]) if action.option_strings else None
+        if kinds:
+            action.help = f"{action.help} (for {', '.join(kinds)})"
     return parser
 
 
@@ -116,7 +120,7 @@ def _add_programs(parser: Parser) -> None:
         default=[],
         type=matching(r"[0-9A-Za-z]([0-9A-Za-z.:-]{0,251}[0-9A-Za-z])?", "an address or the name of a host"),
         metavar="ADDRESS",
-        help="a host of the rack, for the nodes-config of imex",
+        help="a host of the rack, for its nodes-config",
     )
 
 
@@ -149,7 +153,7 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument("--explain", action="store_true", help="explain each line")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
     parser.force("--output")
-    parser.add_argument("--node", metavar="TARGET", help="a target of gdr doctor that check compares with")
+    parser.add_argument("--node", metavar="TARGET", help="a target of gdr doctor to compare with")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no notes on standard error")
     parser.output()
     others = (*USED_BY, "--form", "--output", "--quiet", "--json")

@@ -42,32 +42,29 @@ def parser() -> Parser:
     )
     parser.target()
     parser.output()
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--apply", action="store_true", help="carry out the steps on this machine")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what must be done by hand")
+    parser.add_argument("--root", default="/", metavar="DIR", help="work on the system tree in DIR")
+    parser.consumer()
+    _plans(parser.add_argument_group("which steps, to print or to --apply"))
+    carried = parser.add_argument_group("instead of printing, on this machine")
+    mode = carried.add_mutually_exclusive_group()
+    mode.add_argument("--apply", action="store_true", help="carry out the steps")
     mode.add_argument("--resume", action="store_true", help="continue an unfinished run")
     mode.add_argument(
         "--undo", nargs="?", const="last", type=_RUN, metavar="RUN", help="undo the last run, or RUN"
     )
     mode.add_argument("--status", action="store_true", help="list all runs and their states")
-    goal = parser.add_mutually_exclusive_group()
-    goal.add_argument("--module", action="store_true", help="make nvidia-peermem load")
-    goal.add_argument(
-        "--steps", metavar="NAMES", type=_steps, help="carry out these steps, separated by commas"
+    carried.add_argument(
+        "-y", "--yes", action="store_true", help="do not ask before each step (not with --status)"
     )
-    parser.add_argument(
-        "--plan", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
-    )
-    parser.consumer()
-    parser.add_argument(
-        "--expect", metavar="FILE", help="what the node should have, as TOML; see gdr doctor --expect"
-    )
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before each step")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what must be done by hand")
-    parser.add_argument("--root", default="/", metavar="DIR", help="work on the system tree in DIR")
-    parser.add_argument(
+    carried.add_argument(
         "--force", action="store_true", help="with --undo: also restore files that changed since"
     )
-    _signing(parser)
+    _signing(parser.add_argument_group("for steps that sign modules"))
+    _passwords(parser.add_argument_group("passwords of these steps, with --apply, --resume or --undo"))
+    acs = parser.add_argument_group("for clear-acs-redirect")
+    acs.add_argument("--acs", choices=("unit", "command-line", "volatile"), default="unit",
+                     help="how to keep ACS bits cleared across reboots")  # fmt: skip
     _add_rules(parser)
     return parser
 
@@ -104,27 +101,42 @@ def _steps(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _signing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--key", default="", metavar="FILE", help="sign modules with this private key")
-    parser.add_argument("--certificate", default="", metavar="FILE", help="certificate of --key")
-    parser.add_argument("--digest", choices=("sha256", "sha384", "sha512"), default="sha256",
-                        help="digest of the signatures")  # fmt: skip
-    parser.add_argument("--no-enrol", action="store_true", help="do not enrol the key in the firmware")
-    parser.add_argument("--ask-key-password", action="store_true", help="ask for the key's password")
-    parser.add_argument(
+def _plans(group: argparse._ArgumentGroup) -> None:
+    goal = group.add_mutually_exclusive_group()
+    goal.add_argument("--module", action="store_true", help="make nvidia-peermem load")
+    goal.add_argument(
+        "--steps", metavar="NAMES", type=_steps, help="carry out these steps, separated by commas"
+    )
+    group.add_argument(
+        "--plan", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
+    )
+    group.add_argument(
+        "--expect", metavar="FILE", help="what the node should have, as TOML; see gdr doctor --expect"
+    )
+
+
+def _signing(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--key", default="", metavar="FILE", help="sign modules with this private key")
+    group.add_argument("--certificate", default="", metavar="FILE", help="certificate of --key")
+    group.add_argument("--digest", choices=("sha256", "sha384", "sha512"), default="sha256",
+                       help="digest of the signatures")  # fmt: skip
+    group.add_argument("--no-enrol", action="store_true", help="do not enrol the key in the firmware")
+
+
+def _passwords(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--ask-key-password", action="store_true", help="ask for the key's password")
+    group.add_argument(
         "--key-password-fd",
         type=number(0, 1 << 20),
         metavar="FD",
         help="read the key's password from descriptor FD",
     )
-    parser.add_argument(
+    group.add_argument(
         "--mok-password-fd",
         type=number(0, 1 << 20),
         metavar="FD",
         help="read the MOK enrolment password from descriptor FD",
     )
-    parser.add_argument("--acs", choices=("unit", "command-line", "volatile"), default="unit",
-                        help="how to keep ACS bits cleared across reboots")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

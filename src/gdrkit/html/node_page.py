@@ -22,8 +22,7 @@ from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, gpu_number, n
 from gdrkit.report.answers import first_screen
 from gdrkit.report.document import Report
 from gdrkit.report.pages import code_page
-from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
-from gdrkit.verdict.path_state import GOOD
+from gdrkit.report.programs import about_shown, program_lines, with_gpu_slots
 
 PAIRS_SHOWN = 1024
 """Pairs that are drawn: 32 GPUs with 32 ports. Of more, only those of the nearest ports are."""
@@ -168,15 +167,8 @@ def _first_screen(
 
 
 def _programs(report: Report) -> str:
-    alike: dict[str, list[str]] = {}
-    for name, program in shown_programs(report).items():
-        words = program.state.value
-        if program.state not in GOOD and program.best_fallback:
-            words += f", falls back to {program.best_fallback}"
-        alike.setdefault(words, []).append(name)
-    return "".join(
-        f"<li><b>{safe(', '.join(names))}</b> {safe(words)}</li>" for words, names in alike.items()
-    )
+    named = (line.partition(": ") for _, line in program_lines(report))
+    return "".join(f"<li><b>{safe(names)}</b> {safe(words)}</li>" for names, _, words in named)
 
 
 def _paths(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:

@@ -84,7 +84,7 @@ def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | 
             words=_words(kind, judgement, pair, net),
             because=tuple(judgement.blocked_by) if judgement else (),
             distance=distance or (pair.nvidia_smi[0].value if len(pair.nvidia_smi) == 1 else ""),
-            nccl=_nccl(pair),
+            nccl=_nccl(pair, kind),
             confidence=judgement.confidence.value if judgement else "",
             chains=ceilings.get((gpu.address, net.device), ()),
         )
@@ -137,9 +137,11 @@ def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: 
             return f"Not known{f': {missing[0]} is missing' if missing else ''}."
 
 
-def _nccl(pair: TopoPair) -> str:
-    if pair.send is None or pair.receive is None:
+def _nccl(pair: TopoPair, kind: Kind) -> str:
+    """What NCCL's rules say of the pair; "" where they do not matter, since nothing passes."""
+    if pair.send is None or pair.receive is None or kind == "dead":
         return ""
+    only = "by its topology alone, " if kind == "unknown" else ""
     paths = [
         f"directly{f' through {view.through}' if view.through else ''}"
         if view.direct
@@ -147,5 +149,5 @@ def _nccl(pair: TopoPair) -> str:
         for view in (pair.send, pair.receive)
     ]
     if paths[0] == paths[1]:
-        return f"sends and receives {paths[0]}"
-    return f"sends {paths[0]} and receives {paths[1]}"
+        return f"{only}sends and receives {paths[0]}"
+    return f"{only}sends {paths[0]} and receives {paths[1]}"

@@ -32,7 +32,7 @@ from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.report.answers import deciding, now
+from gdrkit.report.answers import deciding, first_cause, now
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
@@ -117,12 +117,16 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
 
 
 def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) -> tuple[ActionSection, ...]:
-    """What a person can do without a plan; of a node that is not known, what makes it known."""
+    """What a person can do without a plan: of a node that is not known, what makes it known; of one that no
+    step helps, whether that matters."""
     if report.verdict.state is State.UNKNOWN:
         shown = about_shown(report)
         words = now(shown, None)
         below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
         return (ActionSection(kind="ask-person", line=words, commands=below),)
+    if report.verdict.state is State.IMPOSSIBLE:
+        shown = about_shown(report)
+        return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown))),)
     return tuple(_action(action) for action in advice(node, verdict, options.consumer))
 
 
@@ -147,18 +151,20 @@ def _further(
     node: Node, verdict: Verdict, report: Report, options: FixOptions, planned: set[str]
 ) -> tuple[StepSection, ...]:
     """Steps for failures and warnings that no plan repairs, and those that keep the node ready over the next
-    boot, if they are known to do no harm by themselves; () if the node is impossible or blocked."""
+    boot, if they are known to do no harm by themselves; () if the node is impossible or blocked, unless a
+    program goes the direct path all the same: an IOMMU that translates slows verbs where NCCL is too far."""
     boot = next_boot(node, verdict, options.consumer)
     names = set(boot.steps if boot is not None else ())
     for finding in report.findings:
         if finding.status in _REPAIRED:
             names.update(map(RemedyName, finding.remedies))
     names -= planned
-    if report.verdict.state in ("impossible", "blocked"):
+    programs = tuple(shown_programs(report))
+    direct = any(verdict.of(program).state in GOOD for program in programs)
+    if report.verdict.state in ("impossible", "blocked") and not direct:
         return ()
     remedies = _offered(node, map(remedy_of, (name for name in RemedyName if name in names)))
     named = ((remedy, _step(node, report, options, remedy, None)) for remedy in remedies)
-    programs = tuple(shown_programs(report))
     found = []
     for remedy, step in named:
         after = if_missing(None, _after, node, remedy) if step.actions else None

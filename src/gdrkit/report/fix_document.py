@@ -65,7 +65,9 @@ class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrk
     verdict: VerdictSection
     aim: Goal
     plans: tuple[FixPlan, ...]  # shortest first; any one of them is enough
-    by_hand: tuple[ActionSection, ...]  # without a plan: what a person can do about the blockers
+    by_hand: tuple[
+        ActionSection, ...
+    ]  # without a plan: what a person can do, or that there is nothing to do
     ask: str = ""  # one sentence for the owner of the host; empty where the reader can do all that helps
     further: tuple[
         StepSection, ...

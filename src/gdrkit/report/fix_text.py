@@ -66,7 +66,7 @@ def _without_plan(report: FixReport) -> str:
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
     if report.by_hand and report.verdict.state == "unknown":
         return "not enough evidence for a plan; do this first:"
-    if report.by_hand:
+    if report.by_hand and report.verdict.state != "impossible":
         return "no automatic fix; do this by hand:"
     working = "nothing to fix for a direct path now" if report.further else "nothing to fix"
     return {

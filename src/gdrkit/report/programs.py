@@ -50,12 +50,19 @@ def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[Stat
 
 
 def _words(program: ConsumerSection) -> str:
+    """What follows the state of a program: its direct path, or what it does without one, in its own words:
+    NCCL copies, a program of its own on libibverbs gets an error."""
     if program.state in GOOD:
         note = gain(program.path).note or (initiated_words(program.initiated) if program.initiated else "")
         return f", direct over {PATH_NAMES.get(program.path, program.path)}" + (f"; {note}" if note else "")
-    if program.state is State.UNKNOWN and not program.best_fallback:
+    if program.best_fallback == "host-mapped":
+        return "; use host-mapped: pinned host memory shared by NIC and GPU, as good as direct here"
+    if program.state is State.UNKNOWN:
         return ""
-    return _fallback(program.best_fallback) or (f"; it {program.without}" if program.without else "")
+    if program.best_fallback == "socket":
+        return "; falls back to socket: ordinary TCP"
+    without = program.without or ("copies through host memory" if program.best_fallback else "")
+    return f"; it {without}" if without else ""
 
 
 def initiated_words(section: InitiatedSection) -> str:
@@ -70,15 +77,3 @@ def initiated_words(section: InitiatedSection) -> str:
             return f"no {section.name}{why}"
         case "unknown":
             return f"{section.name}: not known{why}"
-
-
-def _fallback(fallback: str | None) -> str:
-    match fallback:
-        case "host-mapped":
-            return "; use host-mapped: pinned host memory shared by NIC and GPU, as good as direct here"
-        case "staged":
-            return "; falls back to staged: copied through pinned host memory"
-        case "socket":
-            return "; falls back to socket: ordinary TCP"
-        case _:
-            return ""

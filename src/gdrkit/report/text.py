@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -31,8 +31,12 @@ TO_FIND_OUT = "; to find out, run: "
 """Before the command of a question; the glossary leaves what follows alone."""
 
 
+_FILE = re.compile(r"(?<![\w/.-])(?:[\w.+@-]+/){2,}([\w.+@-]*\w)")
+
+
 def explained(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows with a short parenthesis after the first use of each term, but not in a `command`."""
+    """The rows with a short parenthesis after the first use of each term, and the end alone of a path that
+    stands again; but not in a `command`."""
     seen: set[str] = set()
     for row in rows:
         indent, style, words = row[:3]
@@ -48,6 +52,12 @@ def explained(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _explained(words: str, seen: set[str]) -> str:
+    def again(match: re.Match[str]) -> str:
+        path, end = match[0], f"/{match[1]}"
+        alike = [one for one in seen if one.endswith(end)]
+        seen.add(path)
+        return f"...{end}" if alike == [path] else path
+
     def first(match: re.Match[str]) -> str:
         name, before = match[1], words[: match.start()]
         if name in seen or before.count("(") > before.count(")"):
@@ -55,7 +65,7 @@ def _explained(words: str, seen: set[str]) -> str:
         seen.add(name)
         return f"{name} ({_SHORT[name]})"
 
-    return _TERM.sub(first, words)
+    return _TERM.sub(first, _FILE.sub(again, words))
 
 
 WORST_FIRST = ("failed", "unknown", "warning", "note")
@@ -169,7 +179,9 @@ def _source(report: Report) -> str:
 def _layers(report: Report, verbose: bool) -> Iterator[Row]:
     """The layers with a problem, hardware first, the cause marked; the others in one line."""
     yield 0, "", ""
-    needed = {finding.seen for finding in deciding(report)}
+    asked = deciding(report)
+    needed = {finding.seen for finding in asked}
+    below = {finding.expected for finding in asked} if report.verdict.state == "unknown" else set()
     if len(needed) > UNKNOWNS_SHOWN:
         needed = set()  # their commands follow below
     fine, later = [], 0
@@ -188,7 +200,7 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
         yield 0, style, f"{'>' if layer == report.verdict.first_broken_layer else ' '} {layer:<12} {word}"
         for finding in _merged(matter):
             yield 4, finding.status, _finding(finding)
-        for line in _unknowns(shown):
+        for line in _unknowns(shown, below):
             yield 4, "unknown", line
     if fine:
         yield 6, "ok", ", ".join(fine), "  ok:"
@@ -208,12 +220,14 @@ def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(group[0], subject=", ".join(shown) + more)
 
 
-def _unknowns(findings: Iterable[Finding]) -> Iterator[str]:
-    """Unknown findings, merged by the evidence that they need: one command answers all codes of a line."""
+def _unknowns(findings: Iterable[Finding], below: Container[str]) -> Iterator[str]:
+    """Unknown findings, merged by the evidence that they need: one command answers all codes of a line.
+    The commands that stand `below` are not repeated."""
     for (source, why, command), named in by_evidence(findings).items():
         more = f" and {len(named) - 3} more" if len(named) > 4 else ""
         shown = ", ".join(named[: 3 if more else 4])
-        yield f"? {shown}{more}: {source} ({in_words(why)}){TO_FIND_OUT}{command}"
+        ask = "" if command in below else f"{TO_FIND_OUT}{command}"
+        yield f"? {shown}{more}: {source} ({in_words(why)}){ask}"
 
 
 def _finding(finding: Finding) -> str:

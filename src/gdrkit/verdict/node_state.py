@@ -18,7 +18,7 @@ from gdrkit.rules.rule import Layer
 from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
-from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
+from gdrkit.verdict.path_state import BEST_FIRST, GOOD, WORST_FIRST, PathState, State
 
 
 class ConsumerState(Struct, frozen=True, kw_only=True):
@@ -205,17 +205,17 @@ def _rank(choice: tuple[Pair | None, PathState], toward: str) -> tuple[int, bool
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:
-    """The best usable fallback. Mapped host memory is as good as direct on integrated GPUs only."""
-    usable = {
-        judgement.path
-        for here in table.values()
-        for judgement in here
-        if judgement.consumer == consumer and judgement.state in (State.READY, State.ACTIVE)
-    }
+    """The best usable fallback; None if a better one may be. Mapped host memory is as good as direct on
+    integrated GPUs only."""
+    usable, open_ = (
+        {j.path for here in table.values() for j in here if j.consumer == consumer and j.state in states}
+        for states in (GOOD, (State.UNKNOWN,))
+    )
     order: tuple[Fallback, ...] = ("staged", "socket")
     if _all_integrated(node):
         order = ("host-mapped", *order)
-    return next((path for path in order if path in usable), None)
+    best = next((path for path in order if path in usable or path in open_), None)
+    return best if best in usable else None
 
 
 def _all_integrated(node: Node) -> bool:

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 from machines.cases import case
+from msgspec.structs import replace
 
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import distance, pairs
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
 from gdrkit.programs.names import NAMES
@@ -155,6 +158,22 @@ def test_no_further_step_of_gdr_fix_worsens_a_program_that_is_shown(name):
 def test_the_further_steps_are_those_that_do_no_harm_alone(name, offered):
     node, _ = judged(name)
     assert {step.remedy for step in fix_report(node, FixOptions()).further} == offered
+
+
+@pytest.mark.parametrize(
+    ("device_id", "state", "offered"),
+    [("2bb1", "blocked", {"iommu-passthrough"}), ("2684", "impossible", set())],  # RTX PRO 6000, RTX 4090
+)
+def test_a_blocked_node_is_offered_what_slows_a_program_that_is_direct(device_id, state, offered):
+    """A workstation whose IOMMU translates: only the CPU joins GPU and NIC, too far for NCCL alone."""
+    node, _ = judged("iommu-translating")
+    (pair,), (gpu,) = pairs(node), gpus(node)
+    workstation = node.after(
+        "other parts", [distance.becomes("PHB", pair), gpus.becomes((replace(gpu, device_id=device_id),))]
+    )
+    found = fix_report(workstation, FixOptions())
+    assert (found.verdict.state, found.plans) == (state, ())
+    assert {step.remedy for step in found.further} == offered
 
 
 def test_the_tests_above_see_steps_of_every_kind():

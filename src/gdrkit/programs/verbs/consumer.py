@@ -13,7 +13,7 @@ from gdrkit.rules.capabilities import Path
 VERBS = Consumer(
     name="verbs",
     title="libibverbs",
-    without="gets an error when it registers GPU memory, and decides itself",
+    without="gets an error, and decides itself",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(path=Path.PEERMEM),
