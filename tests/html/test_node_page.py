@@ -280,3 +280,13 @@ def test_what_no_owner_can_change_is_permanent_and_no_failure(tmp_path):
     assert "<small>failed" not in layers
     _, other = made("rail-down", tmp_path / "other")
     assert "<small>failed, certain</small>" in other
+
+
+def test_what_nccl_does_is_no_claim_where_nothing_passes_or_evidence_is_missing(tmp_path):
+    """A dead port carries nothing, also not through host memory; topology alone proves no direct path."""
+    whole, _ = made("rail-down", tmp_path / "down")
+    dead = [pair for pair in pair_views(whole.report, whole.topo, whole.estimate) if pair.kind == "dead"]
+    assert dead and not any(pair.nccl for pair in dead)
+    whole, _ = made("talos", tmp_path / "unknown")
+    (pair,) = pair_views(whole.report, whole.topo, whole.estimate)
+    assert pair.kind == "unknown" and pair.nccl == "by its topology alone, sends and receives directly"
