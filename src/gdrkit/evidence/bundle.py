@@ -79,8 +79,8 @@ def _lines(part: bytes, whole: bool) -> list[str]:
 
 
 def _known(line: str) -> bool:
-    lower = line.lower()
-    return not lower.startswith("[") and any(words in lower for words in COMPLAINTS)
+    lower = line.lower()  # the kernel's log and a document in JSON, on one line, only quote messages
+    return not lower.startswith(("[", "{")) and any(words in lower for words in COMPLAINTS)
 
 
 def _complains(line: str) -> bool:

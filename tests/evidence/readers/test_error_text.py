@@ -29,6 +29,7 @@ def test_every_known_message_is_one(words):
         (b"permission denied\n00:00.0 Host bridge\n", ""),
         (b"00:00.0 Host bridge\npermission denied\n", ""),
         (b"[    1.0] permission denied\n", ""),
+        (b'{"processes": 1, "why": "permission denied"}\n', ""),
         (b"Timed out\n[    1.0] permission denied\n", ""),
         (b"caf\xe9: Timed out", "caf\ufffd: Timed out"),
     ],
