@@ -157,6 +157,28 @@ def test_a_device_is_not_found_within_the_name_of_another():
     assert why.text.endswith("for mlx5_1, mlx5_10")
 
 
+STATE = "NET/{} : GPU Direct RDMA {} for HCA 0 '{}'"
+OF_ALL = {"gpu-integrated", "peermem-not-loaded"}
+
+
+@pytest.mark.parametrize(
+    ("other", "codes"),
+    [
+        (STATE.format("IB", "Enabled", "mlx5_0"), {"dmabuf-mr-refused", "kernel-lacks-dmabuf"}),
+        (STATE.format("IB", "Disabled", "mlx5_0"), OF_ALL),
+        (STATE.format("Plugin", "Enabled", "x"), OF_ALL),
+    ],
+)
+def test_a_nic_that_works_excludes_what_all_nics_of_a_process_share(other, codes):
+    """Module, GPU, libibverbs and settings are the same for both; the NIC's driver need not be."""
+    two = "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"
+    refused = "NET/IB : GPU Direct RDMA Disabled for HCA 1 'mlx5_1'"
+    (why,) = read(info("n1:1", 0, two, other, refused, LEG.format(0, 1, "IB/1")))[0].why_not_direct
+
+    assert codes <= set(why.codes)
+    assert bool(OF_ALL & set(why.codes)) == (codes == OF_ALL)
+
+
 def test_the_version_that_a_process_prints_excludes_causes_though_another_prints_an_older_one():
     """2.27.5 finds nvidia-peermem where 2.12 does not, and has dma-buf."""
     log = large_job(2, staged=("gpu02",)).replace("gpu01:4100:4107 [0] NCCL INFO NCCL version 2.27.5", "x")

@@ -15,7 +15,7 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
 from gdrkit.programs.nccl import log_records as nccl_records
-from gdrkit.programs.nccl.messages import NO_NET_GDR
+from gdrkit.programs.nccl.messages import NO_NET_GDR, OF_ONE_NIC
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
 from gdrkit.verdict.makers import needs_nvidia
@@ -219,7 +219,15 @@ class ReasonFinder:
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
             nccl = f"NCCL {self.version or 'of this release'}"
             text = f"{nccl} has no dma-buf and does not find nvidia-peermem for {device.device}"
+        elif works := self._another_works(process, device):
+            causes = OF_ONE_NIC
+            text = f"NCCL finds dma-buf for {works}, and not for {device.device}"
         return LegReason(text, causes, position)
+
+    def _another_works(self, process: JobProcess, device: nccl_records.NetDevice) -> str:
+        """A NIC of the same process that has GPUDirect RDMA; "" if none is known to have it."""
+        others = process.all(nccl_records.NetDevice)
+        return next((one.device for one in others if one.enabled and one.network == device.network), "")
 
     # -- reasons that are not printed --------------------------------------------------------------------
 

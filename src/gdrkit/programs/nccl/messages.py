@@ -32,6 +32,9 @@ NO_NET_GDR = (
 )  # fmt: skip
 """Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
 GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
+OF_ONE_NIC = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp")
+"""Those of them that one NIC has while another of the same process has none: the module, the GPU, libibverbs
+and the settings are the same for all; only the test of ncclIbDmaBufSupport() asks the NIC's driver."""
 
 
 def _hcas(found: Match) -> records.Hcas:
