@@ -24,6 +24,13 @@ def test_every_page_has_the_same_headings_in_the_same_order(rule):
     assert [row[3:] for row in page(rule.code).splitlines() if row.startswith("## ")] == list(HEADINGS)
 
 
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
+def test_a_path_with_asterisks_stands_in_backticks(rule):
+    """Markdown takes two of them for emphasis, and a reader loses both."""
+    plain = re.sub(r"`[^`]*`", "", page(rule.code))
+    assert not [words for words in plain.split("\n\n") if words.count("*") > 1]
+
+
 CHANGES = (
     r"modprobe (?!-c\b|--show)|rmmod |depmod\b|dkms (?!status)|systemctl (?!status|is-|show|list|cat)|"
     r"/etc/init\.d/|ip link set|rdma link (?:add|delete)|rdma system set|ethtool -[A-Z]|mlxlink|mlxconfig|"

@@ -134,13 +134,15 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
 
     What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
     versions, find an index of type RoCE v2 with `show_gids`, or in
-    /sys/class/infiniband/*/ports/*/gid_attrs/types. For `ib_write_bw`, `-x INDEX` sets it.
+    `/sys/class/infiniband/*/ports/*/gid_attrs/types`. For `ib_write_bw`, `-x INDEX` sets it; for UCX,
+    UCX_IB_GID_INDEX, which chooses by itself where it is not set.
 
     Why: The index was right on another machine. Indexes depend on the addresses of the network card, and
     change when one is added. 3 is common for RoCE v2 with IPv4, but not guaranteed.
 
     Source: NCCL src/transport/net_ib/connect.cc, ncclIbGetGidIndex(); Linux
-    Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs.
+    Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs;
+    UCX src/uct/ib/base/ib_iface.c, GID_INDEX.
     """
     found = settings_of(node, source)
     setting = found.get("NCCL_IB_GID_INDEX")
