@@ -54,12 +54,10 @@ def decides(node: Node, event: LogEvent) -> bool:
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
     if event.message in ("hca-disabled", SEES_NO_MODULE):
-        program, unseen = ("NCCL", MODULE_UNSEEN)
-        if event.message == SEES_NO_MODULE:
-            program, unseen = ("NVSHMEM", UNSEEN_BY_NVSHMEM)
+        unseen = UNSEEN_BY_NVSHMEM if event.message == SEES_NO_MODULE else MODULE_UNSEEN
         if code in unseen or not is_loaded_for_sure(node, PEERMEM):
             return ""
-        return f"nvidia_peermem is loaded, and {program} needs only one of the two direct paths"
+        return "nvidia_peermem is loaded, and one of the two direct paths is enough"
     if not module or is_loaded_for_sure(node, module):  # the failure is from another time
         return ""
     return (
