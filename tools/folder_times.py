@@ -8,7 +8,7 @@ Seconds are those of all workers together, from the start of a test to the end o
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter, defaultdict
 from pathlib import Path
 from xml.etree import ElementTree
@@ -44,4 +44,8 @@ def table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(table(Path(sys.argv[1]).read_text()), end="")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("report", type=Path, help="what pytest --junitxml wrote")
+    print(table(parser.parse_args().report.read_text()), end="")
