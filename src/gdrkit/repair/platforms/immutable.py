@@ -41,6 +41,8 @@ def carry_out(
             if isinstance(action, AskPerson):  # other commands need a shell of the host
                 yield action if action in made else AskPerson(what=action.what)
     elif remedy.driver_options is not None:
+        if remedy.changes is Change.DRIVER:
+            yield _by(node, system.ways[Change.DRIVER], [])
         given = arguments(node, remedy.driver_options)
         dot = "" if system.name == "talos" else f"{DRIVER}."
         yield _by(

@@ -115,6 +115,8 @@ _UNDO = {
 
 def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:
     change = Change.ARGUMENT if remedy.name == RemedyName.RELEASE_GPU else remedy.changes
+    if remedy.driver_options is not None and Change.OPTION not in system.ways:
+        change = Change.OPTION  # another driver alone is half of it
     way = system.ways.get(change)
     cannot = ""
     if remedy.paths == ("peermem",) and Change.PEERMEM in system.cannot:

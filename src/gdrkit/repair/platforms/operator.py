@@ -59,6 +59,8 @@ def carry_out(node: Node, remedy: Remedy) -> Iterator[AskPerson]:
 
 def _options(node: Node, remedy: Remedy) -> Iterator[AskPerson]:
     assert remedy.driver_options is not None
+    if remedy.changes is Change.DRIVER:
+        yield AskPerson(what=f"{remedy.title}: name its release in spec.driver.version of the ClusterPolicy")
     given = arguments(node, remedy.driver_options)
     parameters = tuple((DRIVER, name, value) for name, value in given.items())
     request = ConfigRequest(node=node, parameters=parameters)
