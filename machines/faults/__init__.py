@@ -30,6 +30,8 @@ NOT_SHOWN = {
     "acs-bits-differ": "no machine has a switch of ConnectX-8, a Grace or a Vera",
     "iommu-groups-shared": "no machine has a switch of ConnectX-8, a Grace or a Vera",
     "nic-ats-unexpected": "no machine has a switch of ConnectX-8, a Grace or a Vera",
+    "efa-mapping-refused": "no machine has a coherent GPU beside an EFA",
+    "port-on-one-lane": "no machine has a port that runs below its width",
     "module-unsupported": "shown by a setting of SUSE's modprobe, which no machine has",
     "memory-held-for-kexec": "shown by /proc/meminfo of a kernel with handover, which no machine has",
     "env-differs-between-ranks": "shown by the log of a job",
