@@ -199,6 +199,15 @@ def test_no_permission_for_doorbells_is_a_state(text: str):
     assert (found.kind, [one.code for one in found.others]) == ("several", ["ibgda-peer-mapping-denied"])
 
 
+def test_the_whole_file_of_parameters_shows_no_cause():
+    """RegistryDwords is empty on most nodes, and only who asks for it alone wants to know."""
+    whole = 'ResmanDebugLevel: 4294967295\nRegistryDwords: ""\nRegistryDwordsPerDevice: ""\nRmMsg: ""\n'
+    for text in (whole, f"$ cat /proc/driver/nvidia/params\n{whole}"):
+        assert not explained(text).answer.others
+    asked = explained('$ grep RegistryDwords /proc/driver/nvidia/params\nRegistryDwords: ""\n').answer
+    assert [one.code for one in asked.others] == ["ibgda-peer-mapping-denied"]
+
+
 def test_a_module_without_the_mark_of_suse_is_a_state():
     text = "$ modinfo -F supported nvidia_peermem\n$ uname -r\n6.4.0-150600-default\n"
     assert [one.code for one in explained(text).answer.others] == ["module-unsupported"]

@@ -39,6 +39,7 @@ class AskedOutput(Struct, frozen=True, kw_only=True):
     command: str = ""  # found in the command line
     states: bool = False  # it does not show that anything needs what is missing
     excludes: str = ""  # found in an output that excludes the causes
+    beside: str = ""  # of the line above or below: then nobody asked for the line, and it shows nothing
 
 
 OUTPUTS = (
@@ -247,6 +248,7 @@ OUTPUTS = (
         shows=r"^RegistryDwords: \"(?!.*PeerMappingOverride *= *(?:0x)?0*[1-9a-f])",
         excludes=r"^RegistryDwords(?:PerDevice)?: \".*PeerMappingOverride *= *(?:0x)?0*[1-9a-f]",
         states=True,
+        beside=r"^(?!RegistryDwords)[A-Z]\w+: ",
     ),
     AskedOutput(
         codes=("module-unsupported",),
@@ -293,12 +295,12 @@ class Exclusion(Struct, frozen=True):
 
 def exclusions(lines: tuple[TextLine, ...]) -> tuple[Exclusion, ...]:
     """What outputs exclude, where none shows it."""
-    found = [(row, block) for row, block in _shown(lines)]
-    shown = {code for row, block in found if _search(row.shows, _text(block)) for code in row.codes}
+    found = [(row, block.lines, _text(block)) for row, block in _shown(lines)]
+    shown = {code for row, _, text in found if _search(row.shows, text) for code in row.codes}
     return tuple(
-        Exclusion(codes, block.lines[0])
-        for row, block in found
-        if row.excludes and block.lines and _search(row.excludes, _text(block))
+        Exclusion(codes, block[0])
+        for row, block, text in found
+        if row.excludes and block and _search(row.excludes, text)
         if (codes := tuple(code for code in row.codes if code not in shown))
     )
 
@@ -317,10 +319,12 @@ def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:
             for row in _with_command():
                 if _search(row.command, block.command):
                     yield row, block
-    for line in lines:
+    for position, line in enumerate(lines):
         if line.kind in EVIDENCE and not line.cut and _any_line().search(_bare(line.text[:LINE_CHARACTERS])):
+            neighbours = lines[max(0, position - 1) : position + 2]
             for row in OUTPUTS:
-                if not row.command:
+                unasked = row.beside and any(_search(row.beside, one.text) for one in neighbours)
+                if not row.command and not unasked:
                     yield row, Block(line.number, (), False, (line,), True)
 
 
