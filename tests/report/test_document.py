@@ -197,7 +197,7 @@ def test_every_code_is_declared_once():
 
 def test_a_program_without_a_direct_path_is_described_in_its_own_words():
     """A program of its own on libibverbs does not copy by itself: it gets an error."""
-    lines = [line for _, line in program_lines(report("ofed-rebuilt"))]
+    lines = [f"{names}: {words}" for _, names, words in program_lines(report("ofed-rebuilt"))]
     assert "nccl: blocked; it copies through host memory, and only its log says so" in lines
     assert "verbs: blocked; it gets an error, and decides itself" in lines
 

@@ -194,10 +194,10 @@ def _code(estimate: EstimateDocument) -> int:
     from gdrkit.fabric.ceilings.measured_rate import ROUNDING
 
     within = [
-        r.tightest is None
-        or r.ceiling.low_gb_per_s <= (r.gb_per_s or 0.0) <= r.ceiling.high_gb_per_s * ROUNDING
-        for r in estimate.measured
-        if r.ceiling
+        reading.tightest is None
+        or reading.ceiling.low_gb_per_s <= rate <= reading.ceiling.high_gb_per_s * ROUNDING
+        for reading in estimate.measured
+        if reading.ceiling and (rate := reading.gb_per_s) is not None
     ]
     if not within:
         return UNKNOWN

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.rules.efa_mapping_refused import WITHOUT_OPTION
 
 CODE = "efa-mapping-refused"
-SHOWS = ("machine", "shown", "typed")
+SHOWS = (*EVIDENCE, "typed")
 LINE_CHARACTERS = 400
 """How much of a line is searched for a driver, a GPU or a NIC."""
 
@@ -20,8 +21,6 @@ _BRANCH = re.compile(
 )
 _COHERENT = re.compile(r"\bNVIDIA(?: Corporation)? GB[23]00\b|\bp6e-gb[23]00")
 _EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
-
-
 _NAMED = re.compile(r"\bEFA\b|\baws-ofi-nccl\b|\bp6e-gb[23]00")
 
 

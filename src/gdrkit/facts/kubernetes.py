@@ -198,8 +198,10 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
     return found
 
 
+TALOS_KINDS = ("MachineConfiguration", "KernelModuleConfig")
+"""Documents of a machine configuration of Talos."""
 OPENSHIFT = frozenset(("rhcos", "rhel/coreos"))
-"""What os-release of its nodes says: ID, or ID and VARIANT_ID."""
+"""Its nodes, as `Distribution.systems`."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """A name that the API server takes: RFC 1123, DNS subdomain."""
 
@@ -214,7 +216,7 @@ def policy_name(node: Node) -> str:
     if name := next(filter(_NAME.fullmatch, supplied), ""):
         return name
     system = if_missing(None, distribution, node)
-    openshift = system is not None and {system.id, f"{system.id}/{system.variant}"} & OPENSHIFT
+    openshift = system is not None and system.systems & OPENSHIFT
     return "gpu-cluster-policy" if openshift else "cluster-policy"
 
 
@@ -230,7 +232,7 @@ def is_talos(node: Node) -> bool:
     configuration supplied with it."""
     if if_missing("", lambda: distribution(node).id) == "talos":
         return True
-    return any(one.kind in ("MachineConfiguration", "KernelModuleConfig") for one in manifests(node))
+    return any(one.kind in TALOS_KINDS for one in manifests(node))
 
 
 @fact

@@ -23,6 +23,11 @@ class Distribution(Struct, frozen=True):
         """Its own id and those in ID_LIKE."""
         return frozenset((self.id, *self.like))
 
+    @property
+    def systems(self) -> frozenset[str]:
+        """How a system that boots an image is told: its id, and that with its variant, as `rhel/coreos`."""
+        return frozenset((self.id, f"{self.id}/{self.variant}"))
+
 
 class Product(Struct, frozen=True):
     """The machine, as its firmware names it. Empty: the firmware has no name."""

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.kubernetes import Manifest, manifests
+from gdrkit.facts.kubernetes import TALOS_KINDS, Manifest, manifests
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, items_at, text_at
 from gdrkit.node import Node, fact
-
-KINDS = ("MachineConfiguration", "KernelModuleConfig")
 
 
 class ModuleEntry(Struct, frozen=True):
@@ -29,7 +27,7 @@ class ModuleEntry(Struct, frozen=True):
 def module_entries(node: Node) -> tuple[ModuleEntry, ...]:
     """The modules that the machine configuration loads. Raises EvidenceMissing if none was supplied with the
     node, which does not keep it as a file of its own."""
-    supplied = [manifest for manifest in manifests(node) if manifest.kind in KINDS]
+    supplied = [manifest for manifest in manifests(node) if manifest.kind in TALOS_KINDS]
     if not supplied:
         ask = "talosctl -n NODE get machineconfig"
         raise EvidenceMissing(Missing("machine configuration", MissingReason.NOT_COLLECTED, ask))

@@ -167,8 +167,8 @@ def _first_screen(
 
 
 def _programs(report: Report) -> str:
-    named = (line.partition(": ") for _, line in program_lines(report))
-    return "".join(f"<li><b>{safe(names)}</b> {safe(words)}</li>" for names, _, words in named)
+    lines = program_lines(report)
+    return "".join(f"<li><b>{safe(names)}</b> {safe(words)}</li>" for _, names, words in lines)
 
 
 def _paths(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:

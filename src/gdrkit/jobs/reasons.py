@@ -221,7 +221,7 @@ class ReasonFinder:
             text = f"{nccl} has no dma-buf and does not find nvidia-peermem for {device.device}"
         elif works := self._another_works(process, device):
             causes = OF_ONE_NIC
-            text = f"NCCL finds dma-buf for {works}, and not for {device.device}"
+            text = f"NCCL finds GPUDirect RDMA for {works}, and not for {device.device}"
         return LegReason(text, causes, position)
 
     def _another_works(self, process: JobProcess, device: nccl_records.NetDevice) -> str:

@@ -40,13 +40,13 @@ def with_gpu_slots(report: Report) -> Report:
     return replace(report, findings=tuple(named))
 
 
-def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[State, str]]:
-    """The state of each program in words; those with the same words share a line."""
+def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[State, str, str]]:
+    """The state of programs, their names and the state in words; those with the same words share a line."""
     alike: dict[tuple[State, str], list[str]] = {}
     for name, program in shown_programs(report, every=every).items():
         alike.setdefault((program.state, _words(program)), []).append(name)
     for (state, words), names in alike.items():
-        yield state, f"{', '.join(names)}: {state}{words}"
+        yield state, ", ".join(names), f"{state}{words}"
 
 
 def _words(program: ConsumerSection) -> str:

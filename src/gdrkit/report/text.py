@@ -131,8 +131,8 @@ def _screen(report: Report, verbose: bool, every: bool, target: str) -> Iterator
 
 
 def _programs(report: Report, every: bool) -> Iterator[Row]:
-    for state, words in program_lines(report, every=every):
-        yield 2, state, words
+    for state, names, words in program_lines(report, every=every):
+        yield 2, state, f"{names}: {words}"
     yield from _rack(report, every)
     yield from _in_use(report.in_use)
     yield from _expectation(report.expectation)

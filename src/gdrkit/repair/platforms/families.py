@@ -28,5 +28,4 @@ def immutable(node: Node) -> ImmutableSystem | None:
     found = if_missing(None, distribution, node)
     if found is None:
         return TALOS if if_missing(False, is_talos, node) else None
-    names = {found.id, f"{found.id}/{found.variant}"}
-    return next((row for row in SYSTEMS if row.members & names), None)
+    return next((row for row in SYSTEMS if row.members & found.systems), None)
