@@ -247,7 +247,8 @@ def test_a_peer_that_asks_and_reads_no_answer_delays_nothing_beyond_the_deadline
 
 
 def test_a_connection_closes_in_time_although_the_peer_reads_no_answer(monkeypatch):
-    monkeypatch.setattr(gdrkit.transport.connection, "_SEND_TIMEOUT", struct.pack("ll", 1, 0))
+    seconds = 3  # stall() takes up to one to see that nothing moves, and more on a busy machine
+    monkeypatch.setattr(gdrkit.transport.connection, "_SEND_TIMEOUT", struct.pack("ll", seconds, 0))
     with session() as (connection, peer, _):
         stall(connection, peer)
         connection.close()
