@@ -26,10 +26,11 @@ from gdrkit.fleet import client, pool
 from gdrkit.fleet.worker import task_of
 from gdrkit.jobs import workers
 from gdrkit.repair.apply import commands
+from gdrkit.repair.platforms import command_shapes
 from gdrkit.transport.errors import TimedOut
 from gdrkit.transport.measure import counters_process, remote, tools
 from tests.repair.apply.scratch import machine, needs_depmod
-from tests.system_programs import has_ended
+from tests.system_programs import has_ended, program
 
 SOURCE = Path(__file__).parent.parent / "src/gdrkit"
 LIMIT_S = 0.3
@@ -260,21 +261,31 @@ def test_a_child_that_is_stopped_is_ended_and_named(attack, stopped, tmp_path):
     assert all(ends(pid) for pid in {*started, *(own_children() - before)})
 
 
+@pytest.fixture
+def installed(tmp_path):
+    """A tree that gdr repairs. Ask for it before `stopped`: it is made with the real depmod."""
+    return machine(tmp_path / "root")
+
+
 @needs_depmod
-def test_a_step_of_fix_that_is_stopped_is_one_line_and_can_be_undone(stopped, tmp_path, capsys):
-    root = machine(tmp_path / "root")
-    before = contents(root)
+def test_a_step_of_fix_that_is_stopped_is_one_line_and_can_be_undone(installed, stopped, tmp_path, capsys):
+    before = contents(installed)
+    place = ["--yes", "--root", str(installed)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "LIMIT_S", LIMIT_S)
-        patch.setattr(commands, "ENDING_S", LIMIT_S)
         patch.setattr(commands, "SEARCH_PATH", stopped.folder)
-        words = ["fix", "--apply", "--yes", "--steps", "remove-nv-peer-mem", "--root", str(root)]
-        assert main(words) == 2
-    error = capsys.readouterr().err
-    assert "depmod" in error and "exit code 124" in error and "--undo" in error
-    assert all(ends(int(pid)) for pid in (tmp_path / "pids").read_text().split())
-    assert main(["fix", "--undo", "--yes", "--root", str(root)]) == 0
-    assert contents(root) == before
+        patch.setattr(command_shapes, "FOLDERS", (stopped.folder,))
+        with pytest.MonkeyPatch.context() as limits:
+            limits.setattr(commands, "LIMIT_S", LIMIT_S)
+            limits.setattr(commands, "ENDING_S", LIMIT_S)
+            assert main(["fix", "--apply", "--steps", "remove-nv-peer-mem", *place]) == 2
+        error = capsys.readouterr().err
+        assert "depmod" in error and "exit code 124" in error and "--undo" in error
+        assert all(ends(int(pid)) for pid in (tmp_path / "pids").read_text().split())
+
+        Path(stopped.folder, "depmod").unlink()
+        Path(stopped.folder, "depmod").symlink_to(program("depmod"))
+        assert main(["fix", "--undo", *place]) == 0
+    assert contents(installed) == before
 
 
 def own_children() -> set[int]:

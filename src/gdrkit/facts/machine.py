@@ -25,7 +25,7 @@ class Distribution(Struct, frozen=True):
 
     @property
     def systems(self) -> frozenset[str]:
-        """How a system that boots an image is told: its id, and that with its variant, as `rhel/coreos`."""
+        """Names of a system that boots an image: its id, and that with its variant, as `rhel/coreos`."""
         return frozenset((self.id, f"{self.id}/{self.variant}"))
 
 
