@@ -71,6 +71,19 @@ def test_a_group_says_what_its_cause_means_and_repeats_no_advice():
     assert "4 nodes \N{MIDDLE DOT} read 2026-11-22 23:31 UTC" in text
 
 
+def test_what_to_do_first_names_nodes_with_warnings_too_but_none_that_is_well():
+    warned = replace(GOOD, standing=Standing.WARNINGS, causes=("acs-redirect",), advice="Turn ACS off.")
+    rows = [replace(warned, name="gpu1"), replace(warned, name="gpu2", causes=("link-degraded",))]
+    rows += [replace(BAD, name="gpu3", advice="Load the module."), replace(GOOD, name="gpu4")]
+    text = fleet_page(build(rows, started="2026-11-22T23:31:05Z", seconds=1.0), "bundles/")
+    (first,) = re.findall(r"<h2>Do this first</h2><ol>(.*?)</ol>", text)
+    assert re.findall(r"<b>(.*?)</b> (.*?)<", first) == [
+        ("frees 1 node", "Load the module."),
+        ("2 nodes", "Turn ACS off."),
+    ]
+    assert "gpu[1-2]" in first and "gpu4" not in first
+
+
 def test_a_node_is_stored_as_what_differs_from_the_healthiest_of_its_kind():
     data = data_of(fleet_page(run_of(20, {4}), "x"))
     node = next(node for node in data["nodes"] if node[0] == "gpu004")

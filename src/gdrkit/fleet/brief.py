@@ -14,6 +14,7 @@ from itertools import islice
 from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.document import WELL, FleetReport, Group, NodeRow, OddNode, Standing
+from gdrkit.fleet.groups import by_advice
 from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.launcher import BY_ENGINE
 from gdrkit.fleet.peers import odd_alike
@@ -144,11 +145,7 @@ def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str
         else:
             shows = f"{run} --group {numbers[_alike(rows[0])]}"
             yield fix.frees, fix.nodes, *_as_command(fix.advice, rows, shows)
-    seen: dict[str, list[Group]] = {}
-    for group in report.groups:
-        if group.standing not in WELL and group.standing is not Standing.BLOCKED and group.advice:
-            seen.setdefault(group.advice, []).append(group)
-    for advice, groups in seen.items():
+    for advice, groups in by_advice(report.groups).items():
         rows = [row for group in groups for row in members[_alike(group)]]
         shows = f"{run} --group {groups[0].number}"
         yield len(rows), fold(row.name for row in rows), *_as_command(advice, rows, shows)

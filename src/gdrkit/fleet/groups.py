@@ -57,6 +57,15 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
     return tuple(sorted(found, key=lambda fix: (-fix.frees, not fix.remedies, fix.advice)))
 
 
+def by_advice(found: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups in need that no fix is about, by what to do: those of blocked nodes are in `fixes`."""
+    alike: dict[str, list[Group]] = {}
+    for group in found:
+        if group.standing not in WELL and group.standing is not Standing.BLOCKED and group.advice:
+            alike.setdefault(group.advice, []).append(group)
+    return alike
+
+
 def _shared(rows: Sequence[NodeRow]) -> str:
     """What to do about nodes of one cause; where it differs, what to do about the first."""
     words = _advice(rows[0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdrkit.agent.streams import visible
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
-from gdrkit.fleet.hostlist import fold, natural
+from gdrkit.fleet.groups import by_advice
+from gdrkit.fleet.hostlist import expand, fold, natural
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
 from gdrkit.fleet.text import duration, in_need
@@ -72,15 +73,23 @@ def _first(report: FleetReport) -> str:
         for s in STANDINGS
         if s in report.counts
     )
-    fixes = "".join(
-        f"<li><b>frees {plural(fix.frees, 'node')}</b> {rich(fix.advice)}{copyable(fix.nodes)}</li>"
-        for fix in report.fixes
+    steps = "".join(
+        f"<li><b>{words}</b> {rich(advice)}{copyable(nodes)}</li>" for words, advice, nodes in _steps(report)
     )
-    first = f'<div class="next"><h2>Do this first</h2><ol>{fixes}</ol></div>' if fixes else ""
+    first = f'<div class="next"><h2>Do this first</h2><ol>{steps}</ol></div>' if steps else ""
     return (
         f'<div class="first fleet"><div class="verdict" id="verdict"><h1>{safe(words)}</h1>'
         f'<ul class="counts">{counts}</ul></div>{_map(report)}{first}</div>'
     )
+
+
+def _steps(report: FleetReport) -> Iterator[tuple[str, str, str]]:
+    """What helps how many nodes, what to do, and the nodes; what frees the most comes first."""
+    for fix in report.fixes:
+        yield f"frees {plural(fix.frees, 'node')}", fix.advice, fix.nodes
+    for advice, groups in by_advice(report.groups).items():
+        nodes = [name for group in groups for name in expand(group.nodes)]
+        yield plural(len(nodes), "node"), advice, fold(nodes)
 
 
 def _map(report: FleetReport) -> str:
