@@ -22,7 +22,7 @@ from tests.evidence_nodes import laid_down, names
 
 HEAVY = {
     "cryptography", "asn1crypto", "rich", "subprocess", "hashlib", "ctypes", "pathlib", "tempfile", "shutil",
-    "yaml",
+    "yaml", "dataclasses", "html",
 }  # fmt: skip
 RUN = """
 import json, sys

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -290,6 +289,8 @@ def every_message() -> tuple[MessageTemplate, ...]:
 
 def message_tables() -> Iterator[str]:
     """The tables of messages, with those of each program."""
+    from importlib.util import find_spec
+
     for table in MESSAGES:
         programs = NAMES if "*" in table else ("",)
         for one in (table.replace("*", program.replace("-", "_")) for program in programs):

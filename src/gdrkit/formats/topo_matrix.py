@@ -9,7 +9,6 @@ Markdown table; the header, the rows of NICs, and the legend are often left out.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -109,6 +108,8 @@ def _plain(line: str) -> str:
     """A line without escape codes, quotation marks, and the marks of Markdown."""
     line = re.sub(r"\x1b\[[0-9;]{0,16}[mK]", "", line[:LINE_CHARACTERS])
     if "&" in line:
+        import html
+
         line = html.unescape(line)
     line = re.sub(r"[|*`\xa0]", " ", re.sub(r"^(?:[ \t]{0,8}>)+ ?", "", line))
     return "" if set(line) <= set(" \t-:") else line

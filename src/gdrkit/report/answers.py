@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
@@ -47,8 +48,7 @@ ADVICE_CHARACTERS = 260
 """Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
 
 
-@dataclass(frozen=True)
-class FirstScreen:
+class FirstScreen(Struct, frozen=True):
     """What a terminal and a page say first, in the same words."""
 
     state: State
