@@ -7,9 +7,10 @@ flight, from host memory and, with `--gpus`, from a GPU each, with and without s
 byte is checked. A session ends in one of three ways: in good order, with the death of the other process
 (SIGKILL), or with a message that is never sent, whose wait times out. Then the next one connects.
 
-With GPUs a run is about one path. One with all three stood still once, for a minute: our own copies wait
-behind messages where streams share one of the GPU's hardware queues (docs/transport.md), and three paths
-have more streams than there are queues. That this was the cause is likely, and was not proven.
+On GPUs a run with all three paths stood still for a minute, in November 2026. Messages of one byte did that
+on the model of a GPU's streams (tests/transport/driver_model.py) wherever streams share a hardware queue,
+which they may when paths with different numbers of streams take turns. That is mended; the run was not
+repeated on GPUs.
 
 A byte that differs, a wait of more than a minute, an error that does not belong to the session's end, and a
 process that does not end are failures, and exit code 1. The last line says what memory and how many file
@@ -105,7 +106,9 @@ def exchange(connection: Connection, pool: Pool, side: int, seed: int) -> int:
         what = memories[number % IN_FLIGHT].part(0, size)
         if sends:
             pool.fill(what, seed + number)
-        stream = own.choice(pool.streams) if what.device is not None else None
+        # Without a stream a byte into a GPU would wait for the streams that wait: Cuda.copy.
+        streams = pool.streams if sends or size != 1 else pool.streams[1:]
+        stream = own.choice(streams) if what.device is not None else None
         move = connection.send if sends else connection.recv
         waiting.append((move(what, stream=stream), what, seed + number, sends))
     while waiting:
@@ -235,8 +238,6 @@ def main() -> None:
         port, key, path, gpu = options.follow
         follow(int(port), key, path, None if gpu == "-1" else int(gpu))
         return
-    if options.gpus and "," in options.paths:
-        parser.error("--gpus takes one path: the streams of several share hardware queues")
     first, second = options.gpus.split(",") if options.gpus else (None, None)
     gpus = (None if first is None else int(first), None if second is None else int(second))
     found = soak(options.paths.split(","), gpus, options.minutes, options.pause)

@@ -30,8 +30,8 @@ RING_BYTES = 8 << 20
 """Of the largest rings here, an eighth of what a program has: a short message wraps around them, too."""
 LARGEST = 3 << 20
 ONE_QUEUE = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
-# A single byte can block with one queue: gdrkit.transport.native.cuda.Cuda.copy.
-SIZES = (0, 2 if ONE_QUEUE else 1, 4096, 100_000, 300_001, 1 << 20, LARGEST - 5, LARGEST)
+# A byte alone, and behind whole pieces of either kind of staging: Cuda.copy.
+SIZES = (0, 1, 4096, 100_000, (512 << 10) + 1, (1 << 20) + 1, LARGEST - 5, LARGEST)
 IN_FLIGHT = 6
 _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
 
@@ -51,6 +51,8 @@ def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: in
     for index in range(count):
         size, sends = draw.choice(SIZES), draw.randrange(2) == side
         stream = streams[[draw.randrange(6) for _ in range(2)][side] % len(streams)]
+        if ONE_QUEUE and size == 1 and not sends and stream is None:
+            stream = streams[-1]  # else it may block, since other streams wait: Cuda.copy
         device = gpu if [draw.random() < 0.8 for _ in range(2)][side] else None
         if len(waiting) == IN_FLIGHT:
             free.append(_check(*waiting.popleft()))

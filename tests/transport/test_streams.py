@@ -114,7 +114,20 @@ def test_gpu_memory_of_every_size_comes_back_whole(beside, size):
         other.connection.recv(bytearray(1)).wait(60)
 
 
-@pytest.mark.parametrize("size", [4096, 1 << 20, SIZE])
+def test_a_single_byte_comes_from_any_place_of_its_allocation_and_leaves_the_others(beside):
+    with beside(ECHO) as other:
+        one, two = filled(3, 0x5A), filled(3, 0)
+        for offset in (2, 0):
+            other.connection.send((1).to_bytes(8, "little")).wait(60)
+            other.connection.send(one.part(offset, 1)).wait(60)
+            other.connection.recv(two.part(offset, 1)).wait(60)
+        sent, kept = pattern(3, 0x5A), pattern(3, 0)
+        assert contents(two) == bytes([sent[0], kept[1], sent[2]])
+        other.connection.send(bytes(8)).wait(60)
+        other.connection.recv(bytearray(1)).wait(60)
+
+
+@pytest.mark.parametrize("size", [1, 4096, 1 << 20, SIZE])
 def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent(beside, size):
     program = f"""{IMPORT_MIX}
 import ctypes

@@ -65,6 +65,11 @@ class Gpu:
         self.driver.copy(destination, source, size_bytes, self.stream)
         return partial(self.passed, self.record(self.stream))
 
+    def read(self, destination: int, source: int, size_bytes: int) -> tuple[int, Callable[[], bool]]:
+        """Copy from the GPU to host memory, as Cuda.read; with the address, whether it is done."""
+        at = self.driver.read(destination, source, size_bytes, self.stream)
+        return at, partial(self.passed, self.record(self.stream))
+
     def close(self, release: Callable[[], object] = lambda: None) -> None:
         """Wait for all queued work, and free the streams and the events. `release` is called again and again
         meanwhile: it lets streams go on that wait for a peer that is gone.

@@ -33,7 +33,8 @@ from gdrkit.transport.ring_threads import RingThreads
 class PeerMessage(Message):
     """A message. `gpu` is None for host memory. `ready` is an event: at first the memory may be used after
     it; once a copy has started, the memory is copied after it. `staged` is its operation if threads move the
-    message through the ring.
+    message through the ring. `landing` is where they put a single byte that a stream then copies; after
+    `landed`, another event, it has.
     """
 
     def __init__(self, direction: PeerDirection, what: Buffer, crc32: int | None) -> None:
@@ -42,6 +43,8 @@ class PeerMessage(Message):
         self.gpu = None if what.device is None else direction.gpus[what.device]
         self.ready: int | None = None
         self.staged: Operation | None = None
+        self.landing: Buffer | None = None
+        self.landed: int | None = None
         self.finished = False
 
     def context(self) -> AbstractContextManager[object]:
@@ -112,10 +115,15 @@ class PeerDirection(Progress):
         self._enter(message, gpu, stream)
         address = self.ring.on_device(message.slot, "arrived")
         cuda().call("cuStreamWaitValue32_v2", stream, address, message.word, WAIT_GEQ)
+        self._leave(message, gpu, stream)
         gpu.mark(stream)
 
     def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Queue what precedes the wait of a program's stream for the message."""
+        return
+
+    def _leave(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
+        """Queue what follows the wait of a program's stream for the message."""
         return
 
     def _advance_shortly(self) -> None:

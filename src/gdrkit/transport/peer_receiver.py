@@ -11,7 +11,7 @@ from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
 from gdrkit.transport.peer_sender import NO_HANDLE
-from gdrkit.transport.ring import SLOTS, Ring
+from gdrkit.transport.ring import SLOTS, Ring, Slot
 
 
 class PeerReceiver(PeerDirection):
@@ -36,6 +36,13 @@ class PeerReceiver(PeerDirection):
         address = self.ring.on_device(message.slot, "posted")
         cuda().call("cuStreamWriteValue32_v2", stream, address, message.word, WRITE_DEFAULT)
         self._posting[message.number % SLOTS] = message, gpu.record(stream)
+
+    def _leave(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
+        """Let the stream copy a single byte, from the slot: Cuda.copy."""
+        if message.what.size_bytes == 1:
+            message.landing = Buffer(ctypes.addressof(message.slot) + Slot.byte.offset, 1, None, self.ring)
+            cuda().call("cuMemcpyAsync", message.what.address, message.landing.address, 1, stream)
+            message.landed = gpu.record(stream)
 
     def _has_slot(self, message: PeerMessage) -> bool:
         """Whether the message SLOTS before it is received, and no stream is left to post that one."""
@@ -90,8 +97,18 @@ class PeerReceiver(PeerDirection):
                 return False
             if message.slot.copied:
                 return True
-            message.staged = self.staging.add(message.what, message.gpu)
+            where = (message.landing, None) if message.landing else (message.what, message.gpu)
+            message.staged = self.staging.add(*where)
         if not message.staged.done():
             return False
-        message.finish()
-        return True
+        if message.slot.arrived != message.word:
+            message.finish()
+        return self._has_landed(message)
+
+    def _has_landed(self, message: PeerMessage) -> bool:
+        """Whether a stream has copied a single byte, if it is to."""
+        if message.gpu and message.landed is not None:
+            with message.context():
+                if message.gpu.passed(message.landed):
+                    message.landed = None
+        return message.landed is None

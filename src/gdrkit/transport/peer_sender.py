@@ -62,7 +62,7 @@ class PeerSender(PeerDirection):
     def _target(self, message: PeerMessage) -> int:
         """The address to copy to, or 0 if the message has to be staged. The context must be current."""
         what, handle, offset = message.what, bytes(message.slot.handle), message.slot.offset
-        if handle == NO_HANDLE or message.slot.posted_bytes != what.size_bytes:
+        if handle == NO_HANDLE or what.size_bytes == 1 or message.slot.posted_bytes != what.size_bytes:
             return 0
         key = (what.device or 0, handle)
         if key not in self._opened:

@@ -43,7 +43,7 @@ class Slot(ctypes.Structure):
     """A message: where the receiver wants it (on the path `peer`), then what the sender sends. Each side
     writes its own cache lines, and last the word that shows the number of the message, plus one: `posted`
     by the receiver, `announced` by the sender, `arrived` by the sender if it `copied` the message into the
-    receiver's memory, else by the receiver.
+    receiver's memory, else by the receiver. `byte` is for the receiver alone.
     """
 
     _fields_ = (
@@ -51,7 +51,8 @@ class Slot(ctypes.Structure):
         ("offset", ctypes.c_uint64),
         ("posted_bytes", ctypes.c_uint64),
         ("posted", ctypes.c_uint32),
-        ("pad", ctypes.c_char * 44),
+        ("byte", ctypes.c_uint8),
+        ("pad", ctypes.c_char * 43),
         ("size_bytes", ctypes.c_uint64),
         ("crc32", ctypes.c_uint32),
         ("checked", ctypes.c_uint32),

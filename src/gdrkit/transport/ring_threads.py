@@ -99,7 +99,11 @@ class RingThreads:
                 ring.barrier()
                 pair = what.address + offset, address
                 target, source = pair[::-1] if self.sending else pair
-                if gpu:
+                if gpu and self.sending:
+                    at, ready = gpu.read(target, source, size)
+                    yield from passed(ready)
+                    ctypes.memmove(target, at, size * (at != target))
+                elif gpu:
                     yield from passed(gpu.copied(target, source, size))
                 else:
                     ctypes.memmove(target, source, size)

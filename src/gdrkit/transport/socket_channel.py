@@ -185,6 +185,13 @@ class TcpChannel(SocketChannel):
         super().__init__(out, into)
         self._authenticate = authenticate
 
+    def receive(self, into: Buffer, stream: int | None) -> Operation:
+        if into.device is None or stream is None or into.size_bytes != 1:
+            return super().receive(into, stream)
+        self.prepare(into.device)
+        staging = self._into[0].staging[into.device]
+        return self._receives.put(staging.byte_in_turn(stream, into, self.pull), staging.context(), now=True)
+
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> Steps:
         header, parts = partial(self.header, what, crc32), _parts(what, len(self._out))
         if not parts:

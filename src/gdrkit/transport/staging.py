@@ -18,6 +18,7 @@ from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.steps import Steps, passed
 
 _PINNED_BYTES, _PIECE = 8 << 20, 4 << 20
+_PAGE = 4096
 _SMALL_PIECE = 512 << 10  # of a message that no threads move: its copies overlap with the wire
 _LARGEST_SMALL = 2 << 20
 
@@ -44,11 +45,13 @@ class Staging:
         self._gpu = Gpu(device)
         with self._driver.on(device):
             self._address = self._pinned(_PINNED_BYTES)
-            self._word = ctypes.c_uint32.from_address(self._pinned(4096))
+            page = self._pinned(_PAGE)
+            self._word = ctypes.c_uint32.from_address(page)
             self._word.value = 0
             self._word_on_device = self._driver.number(
                 "cuMemHostGetDevicePointer_v2", ctypes.addressof(self._word), 0
             )
+        self._spare = deque(range(page + _PAGE // 2, page + _PAGE))  # for messages of a byte
 
     def _pinned(self, size_bytes: int) -> int:
         return self._driver.number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
@@ -85,11 +88,34 @@ class Staging:
         finally:
             self._word.value = ticket
 
+    def byte_in_turn(
+        self, stream: int, into: Buffer, pull: Callable[[Buffer, Staging | None], Steps]
+    ) -> Steps:
+        """`in_turn` for a single byte that is received: `pull` puts it into host memory, and the stream
+        copies it from there. A copy on our stream would be queued behind streams that wait: Cuda.copy.
+        """
+        if not self._spare:
+            return self.in_turn(stream, pull(into, self))
+        at = self._spare.popleft()
+        turn = self.in_turn(stream, pull(Buffer(at, 1, None, self), None))
+        with self.context():
+            self._driver.call("cuMemcpyAsync", into.address, at, 1, stream)
+            copied = self._gpu.record(stream)
+            self._gpu.mark(stream)
+        return self._byte_turn(turn, copied, at)
+
+    def _byte_turn(self, turn: Steps, copied: int, at: int) -> Steps:
+        crc32 = yield from turn
+        yield from passed(partial(self._gpu.passed, copied))
+        self._spare.append(at)
+        return crc32
+
     def out_of(self, what: Buffer) -> Iterator[Piece]:
         """The contents of GPU memory, piece by piece. Each is valid until the next one is requested."""
         before: Piece | None = None  # is sent while the next one is copied
         for address, offset, size, _ in self._pieces(what):
-            piece = Piece(address, size, self._gpu.copied(address, what.address + offset, size))
+            at, ready = self._gpu.read(address, what.address + offset, size)
+            piece = Piece(at, size, ready)
             if before:
                 yield before
             before = piece
@@ -114,8 +140,12 @@ class Staging:
         """
         step = _PIECE if what.size_bytes >= _LARGEST_SMALL else _SMALL_PIECE
         pieces = _PINNED_BYTES // step
-        for index, offset in enumerate(range(0, what.size_bytes, step)):
-            yield self._address + index % pieces * step, offset, min(step, what.size_bytes - offset), pieces
+        index = offset = 0
+        while left := what.size_bytes - offset:
+            size = min(step, left)
+            size -= left - size == 1  # so that no single byte is left: Cuda.copy
+            yield self._address + index % pieces * step, offset, size, pieces
+            index, offset = index + 1, offset + size
 
     def close(self) -> None:
         """Free everything after the last stream has passed. All tickets must be redeemed."""

@@ -130,7 +130,8 @@ class Cuda:
         cuMemcpyAsync puts copies to a GPU of less than 32 KiB into the queues in which streams wait for
         words. With few such queues (CUDA_DEVICE_MAX_CONNECTIONS) the copy is queued behind a stream that
         may be waiting for it. A copy of two rows is not (both seen on H200s, driver 580.159.04). A single
-        byte cannot be two rows.
+        byte cannot be two rows: `read` takes one from a GPU, and into a GPU one is copied by a stream that
+        waits for it anyway, behind its wait.
         """
         half = size_bytes // 2
         if size_bytes >= _QUEUED_AS_COPY or not half:
@@ -140,6 +141,20 @@ class Cuda:
         if size_bytes % 2:  # copy the last two bytes again
             end = size_bytes - 2
             self.call("cuMemcpy2DAsync_v2", Copy2D.of(destination + end, source + end, 1, 2), stream)
+
+    def read(self, destination: int, source: int, size_bytes: int, stream: int) -> int:
+        """Queue a copy from a GPU to host memory, as `copy`. Returns the address at which the bytes will be.
+
+        A single byte comes with a neighbour, so that it is two rows: there must be room for both.
+        """
+        if size_bytes == 1:
+            base, size = self.allocation(source)
+            at = min(source, base + size - 2)  # the last byte comes with the one before it
+            if at >= base:
+                self.copy(destination, at, 2, stream)
+                return destination + source - at
+        self.copy(destination, source, size_bytes, stream)
+        return destination
 
     def map_host(self, address: int, size_bytes: int) -> int:
         """Register host memory, and return its address on the current device. If that fails, the memory
