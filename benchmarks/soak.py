@@ -131,6 +131,7 @@ def follow(port: int, key: str, path: str, gpu: int | None) -> None:
             exchange(connection, pool, 1, seed)
             # Both have everything now: a message that was sent may be lost when its sender is killed.
             connection.recv(bytearray(1)).wait(WAIT_SECONDS)
+            connection.send(b"x").wait(WAIT_SECONDS)
             if end == "killed":
                 connection.send(pool.host[0], stream=None)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -172,6 +173,7 @@ def session(connection: Connection, pool: Pool, seed: int, end: str) -> int:
     with connection:
         done = exchange(connection, pool, 0, seed)
         connection.send(b"x").wait(WAIT_SECONDS)
+        connection.recv(bytearray(1)).wait(WAIT_SECONDS)  # before the time-out breaks the connection
         if end == "closed":
             return done
         begun = time.monotonic()
