@@ -33,6 +33,7 @@ OPEN = {
 FOUND = (
     ("gb200-force-pcie", "sys/bus/pci/devices/0010:03:00.0/numa_node"),
     ("gpu-off-the-bus", "nvidia-smi -q"),
+    ("gpu-off-the-bus", "sys/bus/pci/devices/0000:e1:00.0"),
     ("gpu-off-the-bus", "sys/bus/pci/devices/0000:e1:00.0/config"),
     ("gpu-operator-stub", "run/nvidia/driver/lib/modules/6.8.0-45-generic"),
     ("gpu-operator-waits", "run/nvidia/driver"),

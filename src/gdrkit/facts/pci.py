@@ -134,11 +134,20 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
         except EvidenceMissing:
             continue
         if found:
+            if _unseen(node):  # one more may be among them, such as one that fell off the bus
+                raise reason.fresh()
             return found
         looked = looked or ask is sources[0]
     if looked:
         return ()
     raise reason.fresh()
+
+
+def _unseen(node: Node) -> frozenset[str]:
+    """The functions that sysfs lists, and of which nothing shows what they are."""
+    listed = filter(_ADDRESS.fullmatch, if_missing((), node.list, ROOT))
+    known = {device.address for device in if_missing((), _listed_devices, node)}
+    return frozenset(one for one in listed if one not in known and not there(node, f"{ROOT}/{one}/uevent"))
 
 
 def _by_driver(node: Node) -> tuple[PciGpu, ...]:
