@@ -437,3 +437,29 @@ def test_lines_of_the_newest_nccl_are_read(line: str, words: str):
 def test_a_nic_without_data_direct_is_not_said_to_use_it():
     line = "n1:7:9 [0] NCCL INFO GIN/GDAKI: device mlx5_0 preHopper=0 dataDirectNic=0 mcst=0\n"
     assert "Data Direct" not in explained(line).answer.sentence
+
+
+# -- an operator that waits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["stat", "statx"])
+def test_a_container_that_waits_for_the_file_of_an_ofed_is_likely_to_wait_for_one(call: str):
+    asked = "running command bash with args [-c stat /run/mellanox/drivers/.driver-ready]"
+    failed = f"stat: cannot {call} '/run/mellanox/drivers/.driver-ready': No such file or directory"
+    assert codes_of(f"{asked}\n{failed}\ncommand failed, retrying after 5 seconds\n") == [
+        "operator-waits-for-ofed"
+    ]
+
+
+def test_one_that_waits_for_another_file_does_not():
+    path = "/run/nvidia/validations/.driver-ctr-ready"
+    text = (
+        f"stat: cannot statx '{path}': No such file or directory\ncommand failed, retrying after 5 seconds\n"
+    )
+    assert codes_of(text) == []
+
+
+def test_a_failed_call_is_quoted_without_the_words_around_it():
+    quoted = 'Getting "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory" on node7'
+    sentence = explained(f"{quoted}\n").answer.sentence
+    assert "Call to ibv_reg_mr failed" in sentence and "Getting" not in sentence

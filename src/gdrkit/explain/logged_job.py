@@ -190,7 +190,7 @@ def answer_of(job: LoggedJob | None) -> Answer | None:
         first = next((one.line for one in job.causes if one.matters), None)
         return _answer(
             AnswerKind.SEVERAL,
-            f"{blocked if job.state == 'blocked' else 'The job fails'}: {job.summary.rstrip('.')}.",
+            f"{blocked if job.state == 'blocked' else 'The job fails'}: {job.summary.removesuffix('.')}.",
             Sureness.CERTAIN, lines=() if first is None else (first,),
         )  # fmt: skip
     report = job.report

@@ -122,7 +122,8 @@ def summary(found: JobAnalysis) -> str:
         if found.ucx is not None:
             return clip(found.ucx.claim, WIDTH)
         if found.errors:
-            return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
+            words = found.errors[0].words
+            return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
         if found.diagnostics is not None:
             return clip(found.diagnostics.summary, WIDTH)
         if found.logged.channels:

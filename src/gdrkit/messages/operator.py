@@ -50,6 +50,14 @@ ROWS = (
         open_end=True,
     ),
     MessageTemplate(
+        "gpu-operator",
+        "stat: cannot {:statx?} '/run/mellanox/drivers/.driver-ready': No such file or directory",
+        ("operator-waits-for-ofed",),
+        source="NVIDIA/gpu-operator cmd/nvidia-validator/main.go, runCommandWithWait; coreutils stat.c",
+        decides=False,
+        sample="stat: cannot statx '/run/mellanox/drivers/.driver-ready': No such file or directory",
+    ),
+    MessageTemplate(
         "network-operator",
         "Module nvidia_peermem is used and will FAIL driver reload",
         ("peermem-blocks-ofed",),

@@ -252,18 +252,20 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     references=(REFERENCE,),
 )
 def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
-    """The GPU Operator waits for an OFED that nothing installs.
+    """The GPU Operator waits for an OFED, which it does not install itself, or for its driver.
 
     Cost: The peermem path stays closed. dma-buf is not affected.
 
     How to tell: Print the log of the container nvidia-peermem-ctr with
     `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It ends
     with `waiting for mellanox ofed and nvidia drivers to be installed`, one line every ten seconds. With
-    driver.rdma.useHostMofed: false, `kubectl get nicclusterpolicy -A` lists nothing.
+    driver.rdma.useHostMofed: false and no policy in `kubectl get nicclusterpolicy -A`, nothing installs an
+    OFED. With a policy, the pods of the Network Operator show why theirs is not ready. The init container
+    mofed-validation waits for the same file, and holds up the driver with it.
 
     What to do: Set rdma.enabled: false and use dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or
-    install DOCA-OFED on the hosts and set useHostMofed: true. The GPU Operator with useHostMofed: false
-    does not install an OFED by itself.
+    install DOCA-OFED on the hosts and set useHostMofed: true. If a policy deploys an OFED, or the OFED is
+    ready, look at the log of the container that is not.
 
     Why: With useHostMofed: false, the container waits for /run/mellanox/drivers/.driver-ready, which the
     Network Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver, nothing writes
@@ -280,7 +282,7 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     event, times = logged[-1], sum(event.kind is ContainerEventKind.WAITING for event in logged)
     return Failed(
         seen=f"the container waits, {times} times so far{_for_what(node)}",
-        expected="an OFED that is ready",
+        expected="an OFED and a driver that are ready",
         subject=node.describe_line(event.source, event.line),
     )
 
@@ -294,4 +296,8 @@ def _for_what(node: Node) -> str:
         return "; useHostMofed: true, so it waits for mlx5_core"
     if deploys_ofed(node):
         return "; a NicClusterPolicy deploys OFED, which is not ready"
-    return "; useHostMofed: false and no NicClusterPolicy with ofedDriver" if settings else ""
+    return (
+        "; useHostMofed: false and no NicClusterPolicy with ofedDriver"
+        if settings
+        else "; for which one is open"
+    )

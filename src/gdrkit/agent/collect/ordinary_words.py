@@ -140,39 +140,40 @@ _WORDS = """
     results retain retcode retired retpoline retries retrieve retry retrying return returned returning
     returns revision revocation revoked revovery rhcos ribfdcnc right rights rings rique riscv riser risorsa
     river rlimit rmforcedisableiomapwc rminitadapter rmmod rmperformversioncheck rootfs route routed routine
-    routing rovider rules running runningmodule runtime runtimeerror salida sample saved scaduta scatter
-    scheduler schema scheme scope script scripts sechdrs second secondary seconds secstrings section secure
-    secureboot security segment segments select selected selecting selection selectors selects selinux
-    sender sending sends seqnum sequence serial serve server serves service services setenv setting settings
-    setup setupmode several sglang share shareablehandle shared shares sharp shell shmutils shnum short
-    shorted shorten shorter should showconfig shown shows shstrndx signal signature signaturecheck
-    signatures signaturestate signed signer signers signing silence simplify since single sizes skipped
-    skipping skips sleep slower small smaller sndbuf socket sockets socketstartconnect softdep software
-    something soportada soportado sortie source sources space sparc spark specific specified specify
-    specifying spectre speed spelled split spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack
-    staged stages staging stale start started starting starts startup state station statistic status stdbuf
-    stdout steering steps still stopped stops storage strace stream string strings stripped struct structure
-    structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success successfully
-    sufficient suportada suportado suporte support supportata supportato supported supports suppressed
-    switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage syslog system
-    systemctl systemd systems table tables taint tainted tainting taints taken takes takiego talked talos
-    talosctl tarball target tasksize tclass tcptransport technologies tegra tempo temporairement
-    temporalmente temporaneamente temporariamente temporarily termin tesla testcases tested testmgr tests
-    texport their themselves there things third those thread threads three thresh threshold through tiempo
-    timed timeout times titan tmpfs together toolkit tools topology topologyd torch torchrun total touch
-    touches trace traditional traffic trailer trained transblk transfer transfers translates translating
-    transport transports treats tried tries trouble troubleshooting truncated trust trusted trustedkey
-    turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname
-    unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven unexpected
-    units unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized unrecovered
-    unregister unregistered unset unsigned unspecified unsupported unterst until unversioned update updates
-    upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users userspace ushort
-    using usually utils uuids uverbs validate validating validation validator validity valido value values
-    variable variables variant vendor vendors verbindung verbose verbs verif verification verified verify
-    vermagic version versions verzeichnis video violation virtio virtual virtualbox virtualization
-    virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile volta volume vulnerabilities vulnerable
-    waited waiting waits wanted wants warned warning wartezeit watchdog weakdep whatever wheel where whether
-    which while whole whose width window wireless wireup without words worked working worknccl works
-    workstation would wrapper write writeresultfooter writes wrong xlarge zasoby zeros
+    routing rovider rules runcommandwithwait running runningmodule runtime runtimeerror salida sample saved
+    scaduta scatter scheduler schema scheme scope script scripts sechdrs second secondary seconds secstrings
+    section secure secureboot security segment segments select selected selecting selection selectors
+    selects selinux sender sending sends seqnum sequence serial serve server serves service services setenv
+    setting settings setup setupmode several sglang share shareablehandle shared shares sharp shell shmutils
+    shnum short shorted shorten shorter should showconfig shown shows shstrndx signal signature
+    signaturecheck signatures signaturestate signed signer signers signing silence simplify since single
+    sizes skipped skipping skips sleep slower small smaller sndbuf socket sockets socketstartconnect softdep
+    software something soportada soportado sortie source sources space sparc spark specific specified
+    specify specifying spectre speed spelled split spreads squashfs sqvvh srcrank srcvalid srcversion sriov
+    stack staged stages staging stale start started starting starts startup state station statistic status
+    statx stdbuf stdout steering steps still stopped stops storage strace stream string strings stripped
+    struct structure structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success
+    successfully sufficient suportada suportado suporte support supportata supportato supported supports
+    suppressed switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage
+    syslog system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego
+    talked talos talosctl tarball target tasksize tclass tcptransport technologies tegra tempo
+    temporairement temporalmente temporaneamente temporariamente temporarily termin tesla testcases tested
+    testmgr tests texport their themselves there things third those thread threads three thresh threshold
+    through tiempo timed timeout times titan tmpfs together toolkit tools topology topologyd torch torchrun
+    total touch touches trace traditional traffic trailer trained transblk transfer transfers translates
+    translating transport transports treats tried tries trouble troubleshooting truncated trust trusted
+    trustedkey turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable
+    uname unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven
+    unexpected units unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized
+    unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until unversioned
+    update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users
+    userspace ushort using usually utils uuids uverbs validate validating validation validator validity
+    valido value values variable variables variant vendor vendors verbindung verbose verbs verif
+    verification verified verify vermagic version versions verzeichnis video violation virtio virtual
+    virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile volta volume
+    vulnerabilities vulnerable waited waiting waits wanted wants warned warning wartezeit watchdog weakdep
+    whatever wheel where whether which while whole whose width window wireless wireup without words worked
+    working worknccl works workstation would wrapper write writeresultfooter writes wrong xlarge zasoby
+    zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())
