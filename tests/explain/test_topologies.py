@@ -54,3 +54,16 @@ def test_a_whole_matrix_without_a_nic_may_show_that_there_is_none():
 
 def test_a_matrix_that_is_cut_behind_the_gpus_shows_nothing_of_nics():
     assert opened(NO_NIC.replace("\tCPU Affinity\tNUMA Affinity", "")) == []
+
+
+def test_what_is_asked_next_is_not_the_matrix_that_is_shown():
+    asked = explained(MATRIX.format(a="NODE", b="SYS")).question
+
+    assert asked is not None and "topo -m" not in asked.command
+
+
+def test_the_topology_that_nccl_wrote_goes_to_the_command_that_reads_it():
+    xml = '<system version="1">\n  <cpu numaid="0">\n    <gpu dev="0" sm="89" rank="0" gdr="0"/>\n'
+    (machine,) = explained(f"{xml}  </cpu>\n</system>\n").machines
+
+    assert [fact.line for fact in machine.known if "gdr topo FILE" in fact.value] == [1]

@@ -69,6 +69,8 @@ def _open_file(target: str) -> Host:
             return open_rdma_topo(stream, name)
     if not head:
         raise TargetError(f"{name} is empty, or cut off in its header", "copy it again")
+    if head.lstrip().startswith(b"<"):
+        raise TargetError(f"not a bundle or sosreport: {name}", f"for a topology in XML: gdr topo {target}")
     if b"\0" not in head:
         raise TargetError(f"not a bundle or sosreport: {name}", f"for text: gdr explain {target}")
     raise TargetError(

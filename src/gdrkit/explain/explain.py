@@ -40,7 +40,7 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
-from gdrkit.explain.question import question
+from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -91,7 +91,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         machines=shown,
         question=question(
             shown,
-            {line.command for line in text.lines if line.kind == "typed"},
+            commands_shown(text.lines),
             {} if about.foreign else {one.code: one.weight for one in found},
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),

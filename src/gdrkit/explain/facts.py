@@ -46,6 +46,8 @@ FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 )
 
 
+_NCCL_XML = ('<system version="', "<pci busid=")
+"""How lines of a topology begin: NCCL src/graph/xml.cc."""
 MAX_GPUS = 8
 """GPUs that are listed by name: no machine has more, so more of them come from several machines."""
 
@@ -104,7 +106,11 @@ def _contiguous(node: Node) -> str:
 
 
 def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
-    """That `gdr topo` reads the matrix in a text."""
+    """That `gdr topo` reads the matrix in a text, or the topology that NCCL wrote."""
+    xml = next((line for line in host.own_lines if line.text.startswith(_NCCL_XML)), None)
+    if xml is not None:
+        told = "`gdr topo FILE` reads this topology of NCCL, and says what each GPU can do"
+        yield KnownFact(TOPOLOGY, told, xml.number, xml.text.strip())
     row = topology_row(host.own_lines)
     if row is not None:
         told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
+from gdrkit.explain.topologies import topology_row
+from gdrkit.explain.transcript import TextLine
 from gdrkit.rules.deciding_command import DecidingCommand, fill
 
 PERMANENT_WEIGHT = 100
@@ -42,6 +44,15 @@ def question(
     command, name = max(scores, key=lambda key: scores[key])  # of equal scores the first command wins
     machine = next(machine for machine in machines if machine.name == name)
     return _question(command, machine, weights)
+
+
+def commands_shown(lines: tuple[TextLine, ...]) -> set[str]:
+    """The commands whose outputs a text shows: those that were typed, and a matrix that needs no
+    command to be known."""
+    shown = {line.command for line in lines if line.kind == "typed"}
+    if topology_row(lines):
+        shown.add("nvidia-smi topo -m")
+    return shown
 
 
 def _deciding_commands(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
