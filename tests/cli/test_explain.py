@@ -95,6 +95,11 @@ def test_a_packed_text_and_utf_16_are_read(pack, tmp_path):
     assert gdr("--json", str(tmp_path / "log")).stdout == gdr("--json", stdin=EINVAL).stdout
 
 
+def test_a_text_in_an_older_encoding_is_read(tmp_path):
+    (tmp_path / "log").write_bytes(f"Zugriff verweigert f\xfcr:\n{EINVAL}".encode("latin-1"))
+    assert "peermem-stub" in gdr(str(tmp_path / "log")).stdout
+
+
 @pytest.mark.parametrize(
     "content, why",
     [
@@ -103,11 +108,12 @@ def test_a_packed_text_and_utf_16_are_read(pack, tmp_path):
             "not a text file\n  gdr doctor judges bundles and sosreports",
         ),
         (b"\x7fELF\2\1\1".ljust(64, b"\0") + EINVAL.encode(), "not a text file"),
+        (b"\xff\xd8\xff\xe0" + bytes(range(1, 256)) * 9, "not a text file"),  # a photograph
         (gzip.compress(EINVAL.encode())[:-9], "the gzip file is cut off\n  unpack it, and pipe the text in"),
         (gzip.compress(bytes(17 << 20)), "the gzip file decompresses to more than 16777216 bytes"),
         (lzma.compress(b"\n"), "the input is empty"),
     ],
-    ids=["archive", "program", "cut-off", "large", "empty"],
+    ids=["archive", "program", "photograph", "cut-off", "large", "empty"],
 )
 def test_what_is_no_text_is_not_called_well(content, why, tmp_path):
     (tmp_path / "x").write_bytes(content)

@@ -173,7 +173,10 @@ def _check_text(file: str, content: bytes) -> None:
     from gdrkit.evidence.errors import TargetError
 
     head = content[:START_BYTES]
-    if head.count(0) > len(head) / 10 and not content.startswith(UTF_16):
+    if content.startswith(UTF_16):
+        return
+    undecodable = head.decode("utf-8", "replace").count("\ufffd")
+    if head.count(0) + undecodable > len(head) / 10:
         raise TargetError(f"{shown(file)}: not a text file", "gdr doctor judges bundles and sosreports")
 
 
