@@ -131,11 +131,11 @@ def follow(port: int, key: str, path: str, gpu: int | None) -> None:
             exchange(connection, pool, 1, seed)
             # Both have everything now: a message that was sent may be lost when its sender is killed.
             connection.recv(bytearray(1)).wait(WAIT_SECONDS)
-            connection.send(b"x").wait(WAIT_SECONDS)
             if end == "killed":
                 connection.send(pool.host[0], stream=None)
                 os.kill(os.getpid(), signal.SIGKILL)
             if end == "timed out":
+                connection.send(b"x").wait(WAIT_SECONDS)
                 with suppress(TransportError):
                     connection.recv(bytearray(1)).wait(WAIT_SECONDS)
     os._exit(0)
@@ -173,9 +173,10 @@ def session(connection: Connection, pool: Pool, seed: int, end: str) -> int:
     with connection:
         done = exchange(connection, pool, 0, seed)
         connection.send(b"x").wait(WAIT_SECONDS)
-        connection.recv(bytearray(1)).wait(WAIT_SECONDS)  # before the time-out breaks the connection
         if end == "closed":
             return done
+        if end == "timed out":  # which breaks the connection: what was sent before may be lost then
+            connection.recv(bytearray(1)).wait(WAIT_SECONDS)
         begun = time.monotonic()
         try:  # of another size than what is sent, if anything is: the bytes never arrive
             transfer = connection.recv(pool.host[0], stream=None)
