@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
-from gdrkit.rules.rule import Status
-from gdrkit.verdict import judge_node
+from gdrkit.rules.rule import Failed, Status
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.node_state import nearest_pairs
 from gdrkit.verdict.path_state import State
 from tests.hiding_host import HidingHost
 
@@ -29,11 +30,13 @@ class Claims(Struct, frozen=True):
     failed: frozenset[tuple[str, str]]  # codes with their subjects, whatever their status
     open: frozenset[tuple[str, str]]
     consumers: dict[str, ConsumerClaim]
+    as_near: frozenset[tuple[str, str]] = frozenset()  # codes of pairs as near as the one that is shown
 
 
 def claims(host: HidingHost) -> Claims:
     """The claims of the verdict on the node that a host shows."""
-    verdict = judge_node(Node(host))
+    node = Node(host)
+    verdict = judge_node(node)
     failed, unknown = set(), set()
     for finding in verdict.findings:  # what is shown: of pairs that are farther than the GPU's own, nothing
         shown = unknown if finding.status is Status.UNKNOWN else failed
@@ -50,7 +53,16 @@ def claims(host: HidingHost) -> Claims:
             )
             for state in verdict.states
         },
+        frozenset(_of_nearest_pairs(node, verdict)),
     )
+
+
+def _of_nearest_pairs(node: Node, verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """What fails at the nearest devices of each GPU, of which findings show one."""
+    nearest = nearest_pairs(node, verdict.matrix)
+    for result in verdict.check_results:
+        if isinstance(result.outcome, Failed) and result.subject in nearest:
+            yield result.rule.code, _subject(result.outcome.subject)
 
 
 def _subject(name: str) -> str:
@@ -66,7 +78,7 @@ def offences(whole: Claims, less: Claims) -> Iterator[str]:
     """What the verdict on a part of the evidence claims without a right to, one line each."""
     codes = {code for code, _ in whole.failed}
     open_codes = {code for code, _ in whole.open}
-    for code, subject in sorted(less.failed - whole.failed):
+    for code, subject in sorted(less.failed - whole.failed - whole.as_near):
         if code not in open_codes:
             yield f"{code} of {subject or 'the node'} appears"
     for consumer, now in less.consumers.items():

@@ -37,6 +37,7 @@ FOUND = (
     ("gpu-off-the-bus", "sys/bus/pci/devices/0000:e1:00.0/config"),
     ("gpu-operator-stub", "run/nvidia/driver/lib/modules/6.8.0-45-generic"),
     ("gpu-operator-waits", "run/nvidia/driver"),
+    ("nic-gone", "sys/class/infiniband/mlx5_4/ports/1/state"),  # of three that are as near
     ("talos", "sos_commands/kubernetes"),
     ("zgx-3852", "sys/class/infiniband/roceP2p1s0f0/ports/1/state"),
 )
