@@ -175,7 +175,8 @@ WRITERS = {
     **dict.fromkeys(("agent/output_file.py", "cli/files.py"), "what those call"),
     **dict.fromkeys(
         ("repair/apply/entries.py", "repair/apply/enrolment.py", "repair/apply/journal.py",
-         "repair/apply/store.py", "repair/apply/root_fs.py", "repair/apply/runner.py"),
+         "repair/apply/commands.py", "repair/apply/store.py", "repair/apply/root_fs.py",
+         "repair/apply/runner.py"),
         "gdr fix, above",
     ),
     **dict.fromkeys(
