@@ -10,10 +10,12 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet import kubernetes
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.kubernetes import Kubernetes
 from gdrkit.fleet.run import Run
 from tests.fleet.programs import install
+from tests.work import within
 
 KUBECTL = Path(__file__).with_name("kubectl.py")
 
@@ -155,3 +157,18 @@ def test_without_kubectl_the_error_says_so_and_the_current_folder_is_not_searche
 def test_names_that_no_node_can_have_are_left_out(cluster):
     (cluster / "nodes").write_text("gpu1 -oProxyCommand=id ../../etc $(id) gpu2")
     assert Kubernetes().nodes() == ["gpu1", "gpu2"]
+
+
+def test_a_cluster_that_answers_no_more_ends_the_run_some_seconds_after_its_deadline(
+    cluster, tmp_path, monkeypatch
+):
+    """The report has the command that removes what is left."""
+    monkeypatch.setattr(kubernetes, "END_S", 1.5)
+    real = shlex.join([sys.executable, "-I", str(KUBECTL), str(cluster)])
+    script = f'for word; do case "$word" in create|delete) exec sleep 60;; esac; done; exec {real} "$@"'
+    install(tmp_path / "bin", "kubectl", script, monkeypatch)
+    with within(20):
+        complete, rows, run = ask(cluster, "gpu1", timeout_s=0.3)
+
+    assert complete and rows["gpu1"].standing is Standing.UNREACHABLE
+    assert "delete pods" in run.remains

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from typing import IO
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""What a disk answers that takes nothing more, whatever is written."""
+
+
+def temporary_folder() -> str:
+    """The folder for temporary files. Raises OSError if none can be written to.
+
+    tempfile says FileNotFoundError then, which means something else wherever a program is started."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "temporary files") from None
+
+
+def temporary_file() -> IO[bytes]:
+    """A file without a name, for as long as it is open. Raises OSError."""
+    return tempfile.TemporaryFile(dir=temporary_folder())
 
 
 @contextlib.contextmanager

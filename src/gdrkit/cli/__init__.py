@@ -219,7 +219,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     from gdrkit.cli import process
-    from gdrkit.cli.exit import INTERNAL, NO_INPUT, UNKNOWN
+    from gdrkit.cli.exit import CANNOT_CREATE, INTERNAL, NO_INPUT, UNKNOWN
 
     process.begin()
     from gdrkit.cli.files import OutputRefused
@@ -236,6 +236,9 @@ def _run(command: str, arguments: list[str]) -> int:
         if (reason := _unknown(error)) is not None:
             sys.stderr.write(f"gdr {command}: {reason}\n")
             return UNKNOWN
+        if (reason := _no_room(error)) is not None:
+            sys.stderr.write(f"gdr {command}: {reason}\n")
+            return CANNOT_CREATE
         if "--debug" in arguments:
             import traceback
 
@@ -264,6 +267,17 @@ def _unknown(error: Exception) -> str | None:
         return None
     missing = error.missing
     return f"not known: {missing.source} ({missing.why.value.replace('-', ' ')})\n  {missing.ask}"
+
+
+def _no_room(error: Exception) -> str | None:
+    """What could not be written to a disk that is full or read-only, such as a file that holds what a node
+    sends."""
+    from gdrkit.agent.output_file import NO_ROOM
+
+    if not isinstance(error, OSError) or error.errno not in NO_ROOM:
+        return None
+    where = f"cannot write {error.filename or 'temporary files'}: {(error.strerror or '').lower()}"
+    return f"{where}\n  free some space, or set TMPDIR to a folder on another disk"
 
 
 def _location(error: BaseException) -> str:

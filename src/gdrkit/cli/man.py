@@ -50,7 +50,9 @@ def main(arguments: list[str]) -> int:
     try:
         os.makedirs(options.output, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise OutputRefused(f"cannot create {options.output}: {error}", code=CANNOT_CREATE) from None
+        reason = error.strerror if isinstance(error, OSError) else None
+        words = f"cannot create {options.output}: {(reason or str(error)).lower()}"
+        raise OutputRefused(words, code=CANNOT_CREATE) from None
     pages = {"gdr": overview()} | {f"gdr-{page_name(name)}": page_of(described(name)) for name in COMMANDS}
     for name, text in pages.items():
         write_output(os.path.join(options.output, f"{name}.1"), text.encode(), force=options.force)

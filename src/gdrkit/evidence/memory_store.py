@@ -158,7 +158,7 @@ def _temporary_file() -> int:
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError:
-        import tempfile
+        from gdrkit.agent.output_file import temporary_file
 
-        with tempfile.TemporaryFile() as file:
+        with temporary_file() as file:
             return os.dup(file.fileno())

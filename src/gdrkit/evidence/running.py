@@ -70,9 +70,9 @@ def _longer_s(options: Collection[str]) -> float:
 def _over_ssh(target: str, options: Collection[str]) -> bytes:
     """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
     import subprocess
-    import tempfile
 
     from gdrkit.agent.launch import is_destination, program_path, ssh
+    from gdrkit.agent.output_file import temporary_file
     from gdrkit.agent.pipes import output_of, send
     from gdrkit.agent.probe.program import program
 
@@ -81,7 +81,7 @@ def _over_ssh(target: str, options: Collection[str]) -> bytes:
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     words = ssh(match["destination"], " ".join(("python3 -I -", *options)), match["port"])
     deadline = time.monotonic() + SSH_TIMEOUT_S + _longer_s(options)
-    with tempfile.TemporaryFile() as errors:
+    with temporary_file() as errors:
         try:
             child = subprocess.Popen(
                 [program_path(words[0]), *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

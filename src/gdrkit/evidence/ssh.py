@@ -51,12 +51,12 @@ TARGET = re.compile(
 
 def open_ssh(target: str, probe: bool = False) -> BundleHost:
     """The machine at ssh://[user@]host[:port] as a host. Raises TargetError, quoting ssh's error message."""
-    import tempfile
+    from gdrkit.agent.output_file import temporary_file
 
     match = TARGET.fullmatch(target)
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
-    with tempfile.TemporaryFile() as bundle:
+    with temporary_file() as bundle:
         code, lines = collect(_command(match, probe), bundle)
         if code or not bundle.tell():
             raise failure(target, code, lines)

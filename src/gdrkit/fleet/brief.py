@@ -148,7 +148,8 @@ def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str
     for advice, groups in by_advice(report.groups).items():
         rows = [row for group in groups for row in members[_alike(group)]]
         shows = f"{run} --group {groups[0].number}"
-        yield len(rows), fold(row.name for row in rows), *_as_command(advice, rows, shows)
+        nodes = groups[0].nodes if len(groups) == 1 else fold(row.name for row in rows)
+        yield len(rows), nodes, *_as_command(advice, rows, shows)
 
 
 def _alike(one: Group | NodeRow) -> Alike:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 
 from gdrkit.agent.launch import program_path
+from gdrkit.agent.output_file import temporary_file
 from gdrkit.agent.pipes import output_of
 from gdrkit.evidence.errors import TargetError
 
@@ -33,7 +33,10 @@ def call(
     much. Raises FileNotFoundError."""
     import subprocess
 
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
+    with (
+        temporary_file() as source,
+        temporary_file() as errors,
+    ):
         source.write(given)
         source.seek(0)
         command = [program_path(words[0]), *words[1:]]

@@ -45,6 +45,8 @@ _IPV4 = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]
 """What inet_aton(3) takes for an address, also 2130706433 and 127.1: the name of another machine."""
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
 _RANGE = re.compile(rf"(\d{{1,{_DIGITS_LIMIT}}})(?:-(\d{{1,{_DIGITS_LIMIT}}}))?", re.ASCII)
+_FOLDED = re.compile(rf"((?<!\d)\d{{1,{_DIGITS_LIMIT}}}(?!\d))", re.ASCII)
+_FIRST = re.compile(r"\[?(\d{1,18})", re.ASCII)
 
 
 def is_name(text: str) -> bool:
@@ -154,7 +156,7 @@ def _tokens(name: str) -> list[str]:
     """Text and numbers in turns, text first and last. An address or a user's name is not taken apart."""
     if ":" in name or "@" in name:
         return [name]
-    return re.split(rf"((?<!\d)\d{{1,{_DIGITS_LIMIT}}}(?!\d))", name, flags=re.ASCII)
+    return _FOLDED.split(name)
 
 
 def _folded(split: set[tuple[str, ...]], back: int) -> set[tuple[str, ...]]:
@@ -187,8 +189,8 @@ def _order(tokens: tuple[str, ...]) -> list[tuple[int, str]]:
     """Sorts n2 before n10, and a range by its first number."""
     order = []
     for token in tokens:
-        number = re.match(r"\[?(\d+)", token, re.ASCII) if token[:1] in "[0123456789" else None
-        order.append((int(number[1][:18]) if number else -1, token))
+        number = _FIRST.match(token)
+        order.append((int(number[1]) if number else -1, token))
     return order
 
 

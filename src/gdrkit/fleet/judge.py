@@ -149,7 +149,9 @@ def without_answer(target: str, name: str, error: BaseException | str, standing:
 
 def in_a_line(reason: str) -> str:
     """A reason as one line of bounded length, for any input from a node."""
-    words = "".join(c if c.isprintable() else " " for c in reason[: 2 * REASON_LIMIT])
+    words = reason[: 2 * REASON_LIMIT]
+    if not words.isprintable():
+        words = "".join(c if c.isprintable() else " " for c in words)
     return " ".join(words.split())[:REASON_LIMIT]
 
 
@@ -172,7 +174,7 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
     A name of letters only may also be a word of the reason, as in "empty is empty": only its first
     occurrence is the node, besides those in ssh's "host NAME port 22" and "hostname NAME".
     """
-    names = sorted(filter(None, own), key=len, reverse=True)
+    names = sorted((name for name in own if name and name in reason), key=len, reverse=True)
     seen: set[str] = set()
 
     def replaced(match: re.Match[str]) -> str:
@@ -187,6 +189,8 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
         return "it"
 
     words = _TIME_LEFT.sub("in time", reason)
+    if not names:
+        return words
     for mark, name in enumerate(names):
         words = words.replace(name, chr(mark))
     words = _MARKED.sub(replaced, words)

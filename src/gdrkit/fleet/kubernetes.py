@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 CALL_S = 60.0
 """Of one call of kubectl, unless it creates Pods: a thousand take it a minute."""
-DELETE_S = 30.0
+END_S, POD_S = 10.0, 0.06
+"""Of the end of a run, which is after its deadline, and for each Pod. What is left then ends by itself,
+MARGIN_S after the deadline."""
 START_S = 180.0
 """How long a Pod may take to run: an image of 50 MB is pulled meanwhile."""
 POLL_S = 1.0
@@ -174,13 +176,15 @@ class PodsOfRun:
 
     def end(self) -> str:
         """Remove the Pods; returns the command for it if that failed."""
+        end = time.monotonic() + END_S + POD_S * len(self._pods)
         self._ended.set()
         self._processes.end()
         self._kubectl.interrupt()
-        self._thread.join(DELETE_S)
+        self._thread.join(max(0.0, end - time.monotonic()) / 2)
         words = ("delete", "pods", f"--selector={RUN_LABEL}={self._run_name}", "--ignore-not-found")
         with suppress(TargetError):
-            code, _, _ = self._kubectl.call(*words, "--now", "--wait=false", limit_s=DELETE_S)
+            left_s = max(1.0, end - time.monotonic())
+            code, _, _ = self._kubectl.call(*words, "--now", "--wait=false", limit_s=left_s)
             if not code:
                 return ""
         return shlex.join(self._kubectl.words(*words))

@@ -35,7 +35,7 @@ FANOUT = 32
 """Each node takes one process here, and five files."""
 MEASUREMENT = "gdr bench"
 """What runs on the nodes of a pair, in errors."""
-_LATE = "not asked: the deadline of the run had passed"
+NOT_ASKED = "not asked: the deadline of the run had passed"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,8 +61,21 @@ class PerNode(Launcher, Protocol):
 
     def ask(self, request: Request, answered: Answered) -> Asking:
         processes = Processes(request.fanout, self.clean)
-        for node in request.bundles:
-            self.collect(processes, request, node, answered)
+        left = iter(request.bundles)  # of all threads: most of 100,000 nodes never have their turn
+
+        def in_turn(started: Started) -> None:
+            for node in left:
+                if processes.ended:
+                    return
+                try:
+                    _collect(self, request, node, started)
+                except BaseException as error:
+                    answered(node, error)
+                else:
+                    answered(node, None)
+
+        for _ in range(min(request.fanout, len(request.bundles))):
+            processes.add(in_turn, lambda future: None)
         return processes
 
     def collect(self, processes: Processes, request: Request, node: str, answered: Answered) -> None:
@@ -89,7 +102,7 @@ def _collect(launcher: PerNode, request: Request, node: str, started: Started) -
     """Write the bundle of a node. Raises TargetError and OSError."""
     left_s = request.deadline - time.monotonic()
     if left_s <= 0:
-        raise TargetError(_LATE)
+        raise TargetError(NOT_ASKED, "--timeout S sets a later one")
     command = launcher.command(node, remote_command(sudo=request.sudo))
     with open(request.bundles[node], "w+b") as bundle:
         code, lines = collect(command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started)
@@ -100,7 +113,7 @@ def _collect(launcher: PerNode, request: Request, node: str, started: Started) -
 def _meet(launcher: PerPair, request: PairRequest, pair: Pair, started: Started) -> PairRate:
     """Measure a pair. Raises NodeFailed, TargetError and OSError."""
     if time.monotonic() >= request.deadline:
-        raise TargetError(_LATE)
+        raise TargetError(NOT_ASKED)
     first, second = (
         PairEnd(launcher.command(node, request.program), partial(launcher.address, node)) for node in pair
     )
@@ -127,7 +140,7 @@ class Processes:
         """`clean` is called at the end if a process had to be killed."""
         self._executor, self._clean = ThreadPoolExecutor(threads), clean
         self._running: list[subprocess.Popen[bytes]] = []
-        self._ended = False
+        self.ended = False
 
     def add(self, work: Callable[[Started], T], done: Callable[[Future[T]], None]) -> None:
         """Queue some work; when it runs, it reports each process that it starts. `done` is not called
@@ -141,12 +154,12 @@ class Processes:
 
     def _started(self, child: subprocess.Popen[bytes]) -> None:
         self._running.append(child)
-        if self._ended:  # interrupted between the two
+        if self.ended:  # interrupted between the two
             kill_group(child)
 
     def end(self) -> str:
         """Begin no further work, and end the processes that still run."""
-        self._ended = True
+        self.ended = True
         self._executor.shutdown(wait=False, cancel_futures=True)
         children = list(self._running)
         asked = [child for child in children if child.poll() is None]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from gdrkit.agent.output_file import temporary_folder
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import check_bundle
 from gdrkit.facts.expectation import Supplied
@@ -147,5 +148,5 @@ class Run:
 @contextmanager
 def bundle_folder() -> Iterator[str]:
     """A folder for bundles while they wait to be judged; only this user can read it."""
-    with tempfile.TemporaryDirectory(prefix="gdr-fleet-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gdr-fleet-", dir=temporary_folder()) as folder:
         yield folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,10 +10,12 @@ import sys
 
 import pytest
 
+from gdrkit.agent.probe import running_probe
 from gdrkit.agent.probe.program import program
 from gdrkit.agent.probe.running_probe import _add_tcp, _others
+from gdrkit.agent.running.children import SourceResult
 from tests.agent.running.kernel import RECORDED
-from tests.agent.running.test_processes import IN_A_NAMESPACE, started
+from tests.agent.running.test_processes import HOLDER, IN_A_NAMESPACE, started
 from tests.system_programs import program as installed
 
 SOURCES = {"processes", "rdma", "tcp", "ports", "buffers", "nvml", "node"}
@@ -45,6 +48,29 @@ def test_it_finds_a_process_and_says_who_asked():
     assert row["devices"]["/dev/nvidia3"] == 2 and row["environment"] == {"NCCL_DEBUG": "INFO"}
     assert row["tcp"] == {"sockets": 0, "sent": 0, "received": 0, "sent_here": 0, "received_here": 0}
     assert record["uid"] == os.geteuid()
+
+
+def test_only_processes_that_are_there_during_the_whole_look_are_told(monkeypatch):
+    """NVML names one that has ended, one that starts meanwhile, and one that stays: a pid says no more."""
+    with contextlib.ExitStack() as processes:
+        ended, stays = (processes.enter_context(started(HOLDER, "", "")) for _ in range(2))
+
+        def gathered(asked, last):
+            late = processes.enter_context(started(HOLDER, "", ""))
+            results = {name: SourceResult() for name in asked}
+            results["nvml"].rows = [{"gpu": "x", "pid": one.pid} for one in (ended, stays, late)]
+            identified = running_probe._others([], [], results["nvml"].rows)
+            for one in identified:
+                results["processes"].rows.append({**one, "sockets": [], "libraries": []})
+            ended.kill()
+            ended.wait(20)
+            return results
+
+        monkeypatch.setattr(running_probe, "gather", gathered)
+        record = running_probe.record(0.0, 0.0)
+
+    assert len(record["nvml"]) == 3
+    assert [one["pid"] for one in record["processes"]] == [stays.pid]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user: run the tests as root")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.agent.running import rdma
+from gdrkit.agent.running import files, rdma
 from gdrkit.agent.running.netlink import Link
 from tests.agent.running.kernel import (
     COUNTS,
@@ -200,6 +200,20 @@ def test_threads_whose_status_cannot_be_read_are_not_said_to_have_ended(tmp_path
     rows = [one for one in told(Guest(), str(tmp_path)) if "thread" in one]
     assert len(pids) > 1
     assert rows == [{"thread": pid, "process": 0, "why": "Is a directory"} for pid in pids]
+
+
+def test_a_thread_that_starts_after_the_tables_were_asked_for_made_none_of_their_objects(tmp_path):
+    tables = device(told(Guest()))["tables"].values()
+    pids = sorted({one["pid"] for table in tables for one in table["rows"] if "pid" in one})
+    later = files.ticks_after_boot() + 10**6
+    for pid in pids:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / f"{pid}/status").write_text("Tgid:\t77\n")
+        started = later if pid == pids[0] else 5
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} (x) S " + "1 " * 18 + f"{started} 0\n")
+
+    rows = {one["thread"]: one["process"] for one in told(Guest(), str(tmp_path)) if "thread" in one}
+    assert rows == {pid: 0 if pid == pids[0] else 77 for pid in pids}
 
 
 @settings(max_examples=60)

@@ -163,6 +163,15 @@ def test_network_namespaces_of_processes_without_a_gpu_are_not_entered():
     assert [row for row in found if "namespace" in row] == [{"namespace": network("self")}]
 
 
+def test_a_namespace_is_not_entered_in_place_of_the_one_that_was_named():
+    """The process that was in it has ended, and another one has its pid."""
+    with started(ELSEWHERE, "with a GPU") as (child, _):
+        found: list[dict] = []
+        sockets.read(found.append, time.monotonic() + 30, 0.01, [("net:[1]", child.pid)])
+
+    assert [row for row in found if "namespace" in row] == [{"namespace": network("self")}]
+
+
 def network(pid: int | str) -> str:
     """The name of a process's network namespace."""
     return str(Path(f"/proc/{pid}/ns/net").readlink())

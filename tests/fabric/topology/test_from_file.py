@@ -66,8 +66,9 @@ def test_other_files_are_not_topologies(content):
 
 
 def test_a_line_that_begins_as_a_listing_does_is_no_listing_without_a_device():
-    with pytest.raises(FormatError):
-        from_file.read_topology(b"16:00.0 foo: x\n")
+    """It says what is wrong with the text, not what to read on a machine."""
+    with pytest.raises(FormatError, match=r"no device in the output of lspci: 16:00\.0 lunch"):
+        from_file.read_topology(b"16:00.0 lunch\n")
 
 
 def test_a_listing_of_more_gpus_than_any_machine_has_is_refused():

@@ -111,9 +111,9 @@ def test_a_folder_of_modules_that_leads_out_of_the_tree_is_not_indexed(tree, tmp
         argv=("depmod", "-a", "6.1.0"), in_root=("depmod", "-b", "{root}", "6.1.0"), why="x",
         touches=("/lib/modules/6.1.0/modules.[a-z]*",),
     )  # fmt: skip
-    with pytest.raises(ApplyError, match="outside of it"):
+    with pytest.raises(ApplyError, match="no such file") as refused:
         commands.run_command(RootFS(str(tree)), action)
-    assert not any(outside.iterdir())
+    assert "out of the tree" in refused.value.hint and not any(outside.iterdir())
 
 
 def test_a_key_that_is_a_link_is_read_inside_the_tree(tree, tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +14,15 @@ from pathlib import Path
 import pytest
 
 from gdrkit.cli import main
+from gdrkit.repair.apply import store
+from gdrkit.repair.apply.commands import run_command
 from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.journal import new_run
+from gdrkit.repair.apply.journal import Journal, StepEnded, new_run
 from gdrkit.repair.apply.root_fs import RootFS
-from tests.repair.apply.scratch import machine, needs_depmod
+from gdrkit.repair.platforms.action import RunCommand
+from tests.module_builder import RELEASE
+from tests.repair.apply.scratch import FOLDER, machine, needs_depmod
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Of renameat2(2): both names exist at every moment."""
@@ -111,6 +116,18 @@ def test_no_operation_follows_a_folder_that_becomes_a_link(swapped, operation):
     assert after == before and done
 
 
+def test_a_backup_never_empties_a_file_that_has_another_name(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/x").write_bytes(b"ours")
+    (tmp_path / "victim").write_bytes(b"theirs")
+    root = RootFS(str(tmp_path / "root"))
+    journal = new_run(root, "20260101-000000")
+    (Path(journal.folder) / "backups/00-00-000").hardlink_to(tmp_path / "victim")
+    with pytest.raises(ApplyError, match="hard link"):
+        journal.back_up(root.state("/x"), "00-00-000")
+    assert (tmp_path / "victim").read_bytes() == b"theirs"
+
+
 def test_a_backup_is_the_state_that_it_belongs_to_or_there_is_none(tmp_path):
     (tmp_path / "root").mkdir()
     victim, texts = tmp_path / "root/x", [b"a" * 100_000, b"b" * 100_000]
@@ -132,6 +149,73 @@ def test_a_backup_is_the_state_that_it_belongs_to_or_there_is_none(tmp_path):
             kept += 1
     victim.write_bytes(b"still")
     assert journal.backup_of(journal.back_up(root.state("/x"), "00-01-000")) == b"still"
+
+
+@needs_depmod
+def test_the_index_of_modules_is_written_into_the_tree_or_nowhere(tmp_path):
+    """depmod follows the links of its paths itself."""
+    root, outside, link = machine(tmp_path / "root"), tmp_path / "outside", tmp_path / "link"
+    outside.mkdir()
+    link.symlink_to(outside)
+    index = RunCommand(
+        argv=("depmod", "-a", RELEASE), in_root=("depmod", "-b", "{root}", RELEASE), why="x",
+        touches=(f"/{FOLDER}/modules.[a-z]*",),
+    )  # fmt: skip
+    tree, done = RootFS(str(root)), 0
+    with meanwhile(lambda: exchange(root / FOLDER, link)):
+        end = time.monotonic() + RACED_S
+        while time.monotonic() < end or not done:
+            with contextlib.suppress(ApplyError):
+                run_command(tree, index)
+                done += 1
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of other users: run the tests as root")
+@pytest.mark.parametrize("name", [".", "20260101-000000-00", "20260101-000000-00/backups"])
+@pytest.mark.parametrize("with_folder", [False, True], ids=["link", "folder"])
+def test_no_folder_of_a_journal_is_used_that_another_user_puts_in_its_place(tmp_path, name, with_folder):
+    """A link of his to a folder of ours, or a folder of his: nothing is read from it, nor written to it."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/x").write_bytes(b"ours")
+    root = RootFS(str(tmp_path / "root"))
+    journal = new_run(root, "20260101-000000")
+    journal.open()
+    journal.append(StepEnded(step=1))
+    journal.back_up(root.state("/x"), "00-00-000")
+    folder = Path(store.home(root), name).resolve()
+    outside, other = tmp_path / "outside", tmp_path / "other"
+    shutil.copytree(folder, outside)
+    for file in filter(Path.is_file, outside.rglob("*")):
+        file.write_bytes(b"theirs")
+    if with_folder:
+        other = outside
+    else:
+        other.symlink_to(outside)
+    for path in (other, *(outside.rglob("*") if with_folder else ())):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    before = contents(outside)
+    done = refused = number = 0
+    with meanwhile(lambda: exchange(folder, other)):
+        end = time.monotonic() + RACED_S
+        while time.monotonic() < end or not (done and refused):
+            number += 1
+            try:
+                state = journal.back_up(root.state("/x"), f"00-01-{number:05d}")
+                assert journal.backup_of(state) == b"ours"
+                again = Journal(root, journal.run)
+                again.open()
+                assert again.records[0] == StepEnded(step=1)
+                again.append(StepEnded(step=2))
+                again.close()
+                journal.sync_backups()
+                new_run(root, "20260102-000000")
+                done += 1
+            except (ApplyError, FileNotFoundError, NotADirectoryError):
+                refused += 1
+    journal.close()
+    theirs = folder if with_folder and folder.stat().st_uid == 65534 else outside
+    assert contents(theirs) == before
 
 
 @needs_depmod

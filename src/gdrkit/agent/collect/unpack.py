@@ -10,11 +10,11 @@ import importlib
 import io
 import shutil
 import subprocess
-import tempfile
 import time
 import zlib
 from typing import Any, Optional
 
+from ..output_file import temporary_file
 from ..pipes import output_of
 
 MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
@@ -132,7 +132,7 @@ def _zstd_library() -> Optional[Any]:
 
 
 def _zstd_program(program: str, data: bytes, limit_bytes: int) -> bytes:
-    with tempfile.TemporaryFile() as source:
+    with temporary_file() as source:
         source.write(data)
         source.seek(0)
         child = subprocess.Popen(

@@ -13,7 +13,7 @@ import time
 from typing import Any, Dict, List, Mapping, Sequence, Set
 
 from ..running.children import Emit, Relay, Source, gather
-from ..running.files import namespace
+from ..running.files import namespace, start_of, ticks_after_boot
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
 from ..running.options import FEW_PAIRS, PROGRAMS, RAS, RAS_DIAGNOSTICS, RAS_DIAGNOSTICS_S
@@ -46,6 +46,7 @@ def main() -> int:
 
 def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> Dict[str, Any]:
     """What every source told until the deadline, with the options of gdrkit.agent.running.options."""
+    began = ticks_after_boot()
     relay = Relay()
     sources: Dict[str, Source] = {
         "processes": lambda emit: emit_versions(scan(emit, others=relay), emit),
@@ -71,7 +72,7 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
     rows = {name: results[name].rows if name in results else [] for name in sources}
     seen = [row for row in rows["processes"] if "pid" in row]
     _add_versions(seen, rows["processes"])
-    seen += _others(seen, rows["rdma"], rows["nvml"])
+    seen = _lasting([*seen, *_others(seen, rows["rdma"], rows["nvml"])], began)
     _add_tcp(seen, rows["tcp"])
     return {
         "schema": SCHEMA,
@@ -139,6 +140,12 @@ def _others(
             process["denied"] = sorted({"fd", "maps", "environ", *reader.denied})
             found.append(process)
     return found
+
+
+def _lasting(seen: List[Dict[str, Any]], began: int) -> List[Dict[str, Any]]:
+    """The processes that were there before and after all sources, which name them by pid alone and at
+    different times: what a source says of another may be of one that had the pid before or has it now."""
+    return [one for one in seen if one["started"] < began and start_of(one["pid"]) == one["started"]]
 
 
 def _add_tcp(seen: List[Dict[str, Any]], moved: List[Dict[str, Any]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import List
+import time
+from typing import List, Optional
 
 
 def text_of(path: str, limit_bytes: int = 1 << 14) -> str:
@@ -21,6 +22,23 @@ def namespace(pid: str, kind: str = "net", proc: str = "/proc") -> str:
         return os.readlink("%s/%s/ns/%s" % (proc, pid, kind))
     except OSError:
         return ""
+
+
+def start_in(stat: str) -> Optional[int]:
+    """When a process started, in clock ticks after boot: proc_pid_stat(5), starttime; None without it. The
+    name before it may have any characters, also parentheses."""
+    words = stat.rpartition(")")[2].split()
+    return int(words[19]) if len(words) > 19 and words[19].isdigit() else None
+
+
+def start_of(pid: int, proc: str = "/proc") -> Optional[int]:
+    """When a process or thread started, in clock ticks after boot; None if it has ended."""
+    return start_in(text_of("%s/%d/stat" % (proc, pid)))
+
+
+def ticks_after_boot() -> int:
+    """Now, as `start_of` counts. What started before this has its pid for as long as `start_of` stays."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def names_in(folder: str) -> List[str]:

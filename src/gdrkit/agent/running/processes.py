@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..collect.redact import without_secrets
 from .children import Emit, Relay
-from .files import namespace
+from .files import namespace, start_in, ticks_after_boot
 from .libraries import ProcessLibrary, mapped
 
 DEVICE = re.compile(
@@ -47,6 +47,9 @@ _SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 6 << 20, 1 << 24
 and the arguments), and of maps."""
 
 
+LOOKS = 3
+"""How often a process is read that starts another program meanwhile, by execve(2): its descriptors may be of
+one, and its environment of the next."""
 UNREADABLE = 4
 """Processes that are named although none of their files can be read."""
 ENDED = (errno.ENOENT, errno.ESRCH)
@@ -89,6 +92,13 @@ class Reader:
             self._note(name, error)
         return []
 
+    def image(self) -> "Tuple[int, List[str]] | None":
+        """When the process started, and what each exec changes: proc_pid_stat(5), startcode and startstack.
+        None if it has ended."""
+        text = self.read("stat").decode("utf-8", "replace")
+        started = start_in(text)
+        return None if started is None else (started, text.rpartition(")")[2].split()[23:26:2])
+
     def cut_off(self, name: str) -> None:
         """Note that only the beginning was read."""
         self.denied.append("the rest of " + name)
@@ -113,9 +123,12 @@ def scan(
 ) -> "Dict[Tuple[int, int], Tuple[int, ProcessLibrary]]":
     """Emit a row for each process that holds a device. Returns the libraries that they map: each by device
     and inode, with a process that maps it. `others` gets the other network namespaces in which a process has
-    a GPU open, with one such process, before any maps are read: those take longest."""
+    a GPU open, with one such process, before any maps are read: those take longest.
+
+    A process that starts meanwhile has no row: its pid was another's when its descriptors were listed."""
+    began = ticks_after_boot()
     libraries: "Dict[Tuple[int, int], Tuple[int, ProcessLibrary]]" = {}
-    holders: List[Tuple[Reader, Held, Dict[str, Any]]] = []
+    holders: List[Tuple[Reader, int]] = []
     denied, known = 0, {namespace("self", proc=proc), ""}
     unreadable: List[Dict[str, Any]] = []
     try:
@@ -126,9 +139,9 @@ def scan(
             if "fd" in reader.denied and len(unreadable) < UNREADABLE:
                 unreadable += _unreadable(reader)
             row = identity(reader) if held.devices or held.buffers else None
-            if row is None:
+            if row is None or row["started"] >= began:
                 continue
-            holders.append((reader, held, row))
+            holders.append((reader, row["started"]))
             network = row["namespaces"]["net"]
             if network not in known and any(one.startswith("/dev/nvidia") for one in held.devices):
                 known.add(network)
@@ -137,33 +150,48 @@ def scan(
     finally:
         if others is not None:
             others.end()
-    for reader, held, row in holders:
-        maps = reader.read("maps", _MAPS)
-        found = mapped(maps, reader.link("exe"))
-        environment = switches(reader.read("environ", _ENVIRONMENT))
-        if _start_in(reader.read("stat")) != row["started"]:
-            continue  # it has ended, and its pid may be another's
-        for library in found:
-            libraries.setdefault(library.key, (reader.pid, library))
-        row.update(
-            devices=held.devices,
-            mapped_devices=mapped_devices(maps),
-            shared=shared_files(maps),
-            sockets=held.sockets,
-            buffers=held.buffers,
-            libraries=[library.as_row() for library in found],
-            environment=environment,
-            denied=sorted(set(reader.denied)),
-        )
-        emit(row)
+    for reader, started in holders:
+        for _ in range(LOOKS):
+            image = reader.image()
+            if image is None or image[0] != started:
+                break  # it has ended, and its pid may be another's
+            row, mapping = _row(reader)
+            if reader.image() != image:
+                continue
+            if row is not None:
+                libraries.update((one.key, (reader.pid, one)) for one in mapping if one.key not in libraries)
+                emit(row)
+            break
+        else:
+            denied += 1
     emit({"denied_processes": denied, "unreadable": unreadable})
     return libraries
 
 
+def _row(reader: Reader) -> "Tuple[Optional[Dict[str, Any]], List[ProcessLibrary]]":
+    """All of a process that holds a device, and the libraries that it maps; None if it holds none."""
+    held, row = held_by(reader), identity(reader)
+    if row is None or not (held.devices or held.buffers):
+        return None, []
+    maps = reader.read("maps", _MAPS)
+    found = mapped(maps, reader.link("exe"))
+    row.update(
+        devices=held.devices,
+        mapped_devices=mapped_devices(maps),
+        shared=shared_files(maps),
+        sockets=held.sockets,
+        buffers=held.buffers,
+        libraries=[library.as_row() for library in found],
+        environment=switches(reader.read("environ", _ENVIRONMENT)),
+        denied=sorted(set(reader.denied)),
+    )
+    return row, found
+
+
 def identity(reader: Reader) -> Optional[Dict[str, Any]]:
     """What anyone may read of a process: pid, start, user, name, cgroup, namespaces; None if it ended."""
-    text = reader.read("stat")
-    started = _start_in(text)
+    text = reader.read("stat").decode("utf-8", "replace")
+    started = start_in(text)
     if started is None:
         return None
     try:
@@ -174,7 +202,7 @@ def identity(reader: Reader) -> Optional[Dict[str, Any]]:
         "pid": reader.pid,
         "started": started,
         "uid": uid,
-        "name": text.partition(b"(")[2].rpartition(b")")[0].decode("utf-8", "replace")[:64],
+        "name": text.partition("(")[2].rpartition(")")[0][:64],
         "cgroup": reader.read("cgroup").decode("utf-8", "replace"),
         "namespaces": {kind: reader.link("ns/" + kind) for kind in ("pid", "net")},
     }
@@ -186,12 +214,6 @@ def _unreadable(reader: Reader) -> List[Dict[str, Any]]:
     if known is None:
         return []
     return [{"pid": reader.pid, "name": known["name"], "why": reader.why.get("fd", "")}]
-
-
-def _start_in(text: bytes) -> Optional[int]:
-    """When a process started, in clock ticks after boot: proc_pid_stat(5), starttime; None if it ended."""
-    words = text.rpartition(b")")[2].split()
-    return int(words[19]) if len(words) >= 20 and words[19].isdigit() else None
 
 
 def held_by(reader: Reader) -> Held:

@@ -15,6 +15,7 @@ import time
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 from .children import Emit
+from .files import start_of, ticks_after_boot
 from .netlink import Link, attribute, attributes, row
 
 NETLINK_RDMA = 20
@@ -61,6 +62,7 @@ def emit_tables(
     link: Link, emit: Emit, interval_s: float, proc: str = "/proc", *, every_pair: bool = True
 ) -> None:
     """What `read` does, over an open link."""
+    ticks = ticks_after_boot()
     for data in link.ask(_CLIENT | _SYS_GET, b"", dump=False):
         emit({"system": row(data, _NETNS_MODE)})
     devices = [row(data, _DEVICE) for data in link.ask(_CLIENT | _GET, b"", dump=True)]
@@ -86,6 +88,8 @@ def emit_tables(
     for tid in sorted(tids):
         try:
             owner = thread_group(tid, proc)
+            if (start_of(tid, proc) or 0) >= ticks:
+                owner = 0  # this thread is not the one in the tables
         except OSError as error:
             emit({"thread": tid, "process": 0, "why": error.strerror or str(error)})
             continue

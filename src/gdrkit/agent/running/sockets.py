@@ -80,21 +80,22 @@ def _everywhere(
     back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         for name, pid in places:
-            if _entered("/proc/%d/ns/net" % pid):
+            if _entered("/proc/%d/ns/net" % pid, name):
                 yield name, list(_connections(deadline)), time.monotonic()
     finally:
         _setns(back)
         os.close(back)
 
 
-def _entered(path: str) -> bool:
-    """Whether this process is in a network namespace now. Without CAP_SYS_ADMIN it may not: setns(2)."""
+def _entered(path: str, name: str) -> bool:
+    """Whether this process is in the network namespace of this name now. Without CAP_SYS_ADMIN it may not:
+    setns(2). The process of the path may meanwhile be another one, in another namespace."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        return _setns(descriptor)
+        return name == "net:[%d]" % os.fstat(descriptor).st_ino and _setns(descriptor)
     finally:
         os.close(descriptor)
 

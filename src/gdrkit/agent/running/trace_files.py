@@ -14,7 +14,7 @@ import os
 import re
 from typing import Dict, List, Tuple
 
-from .files import names_in, text_of
+from .files import names_in, start_of, text_of
 from .probes import PROBES, Probe
 from .rdma import thread_group
 
@@ -37,7 +37,7 @@ class TraceFiles:
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder or _mounted()
-        self._group = "gdr_%d_%d" % (os.getpid(), start_of(os.getpid()))
+        self._group = "gdr_%d_%d" % (os.getpid(), start_of(os.getpid()) or 0)
         self._instance = "%s/instances/%s" % (self._folder, self._group)
         self._pipe, self._rest, self._lost = -1, b"", 0
         self._probes: Dict[str, Probe] = {}
@@ -145,12 +145,6 @@ def remove(folder: str, group: str) -> bool:
             line = "-:%s/%s" % (group, match[2])
             left += not _tried(_write, folder + "/kprobe_events", line, os.O_APPEND)
     return not left
-
-
-def start_of(pid: int) -> int:
-    """When a process started, in clock ticks after boot: proc_pid_stat(5); 0 if there is none."""
-    words = text_of("/proc/%d/stat" % pid).rpartition(")")[2].split()
-    return int(words[19]) if len(words) > 19 and words[19].isdigit() else 0
 
 
 def _mounted() -> str:

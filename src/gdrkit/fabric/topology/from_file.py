@@ -30,6 +30,7 @@ from gdrkit.fabric.topology.graph import (
     TopologySource,
 )
 from gdrkit.fabric.topology.saved import SavedTopology, TopologyFileKind
+from gdrkit.facts import pci_text
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED
 from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
@@ -250,6 +251,7 @@ def _of_listing(content: bytes) -> Topology:
     except TargetError as error:
         raise FormatError(str(error)) from None
     except EvidenceMissing as error:
+        pci_text.parse(_text(content))  # raises FormatError if it lists no device
         missing = error.missing
         raise FormatError(
             f"{missing.source}: {missing.why.value.replace('-', ' ')}; {missing.ask}"

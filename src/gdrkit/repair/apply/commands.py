@@ -8,9 +8,11 @@ import posixpath
 import shlex
 import shutil
 import time
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from gdrkit.agent.output_file import temporary_folder
 from gdrkit.agent.pipes import end_group, receive, send, terminate_group
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
@@ -70,24 +72,44 @@ def run_command(root: RootFS, action: RunCommand) -> str:
     argv = action.argv if root.is_machine else action.in_root
     if not argv:
         return _ELSEWHERE
-    if not root.is_machine:
-        for pattern in action.touches:
-            _check_inside(root, posixpath.dirname(pattern))
-        argv = tuple(root.path if word == "{root}" else word for word in argv)
-    code, output = run_captured(argv)
+    if root.is_machine:
+        code, output = run_captured(argv)
+    else:
+        with _pinned(root, [posixpath.dirname(pattern) for pattern in action.touches]) as base:
+            code, output = run_captured(tuple(base if word == "{root}" else word for word in argv))
+        output = output.replace(base, root.path)
     if code and not action.may_fail:
         lines = "\n  ".join(output.strip().splitlines()[-_SHOWN_LINES:])
         raise ApplyError(f"{shlex.join(argv)}: exit code {code}" + (f"\n  {lines}" if lines else ""))
     return ""
 
 
-def _check_inside(root: RootFS, folder: str) -> None:
-    """Raises ApplyError if a folder of the tree is a link that leads a program out of the tree."""
-    real = os.path.realpath(root.path + folder)
-    if not real.startswith(root.path + "/"):
-        raise ApplyError(
-            f"{folder} of this tree leads to {real}, outside of it", "replace the link by a folder"
-        )
+@contextlib.contextmanager
+def _pinned(root: RootFS, folders: Iterable[str]) -> Iterator[str]:
+    """A folder that stands for the tree: it has only these folders of it, as links to their descriptors.
+
+    A program follows the links of a path by itself, also out of the tree, and whoever may write to the tree
+    can make a folder a link at any moment. kmod looks below /lib or /usr/lib, as it was built. Raises
+    ApplyError."""
+    import tempfile
+
+    with (
+        tempfile.TemporaryDirectory(prefix="gdr-fix-", dir=temporary_folder()) as base,
+        contextlib.ExitStack() as opened,
+    ):
+        os.symlink(".", f"{base}/usr")
+        for folder in dict.fromkeys(folders):
+            try:
+                descriptor = opened.enter_context(root.folder(folder))
+            except OSError as error:
+                raise ApplyError(
+                    f"{root.path}{folder}: {(error.strerror or str(error)).lower()}",
+                    "if a link on the way leads out of the tree, replace it by a folder",
+                ) from None
+            link = base + folder.removeprefix("/usr")
+            os.makedirs(posixpath.dirname(link), exist_ok=True)
+            os.symlink(f"/proc/{os.getpid()}/fd/{descriptor}", link)
+        yield base
 
 
 def run_captured(argv: tuple[str, ...], stdin: bytes = b"") -> tuple[int, str]:

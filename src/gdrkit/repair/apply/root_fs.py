@@ -59,21 +59,21 @@ class RootFS:
         NotADirectoryError."""
         folder, name = posixpath.split(path.rstrip("/"))
         try:
-            with self._walked(folder) as fd:
+            with self.folder(folder) as fd:
                 yield fd, name
         except OSError as error:
             error.filename = posixpath.join(self.path, path.lstrip("/"))  # not the part alone
             raise
 
     @contextlib.contextmanager
-    def _walked(self, folder: str) -> Iterator[int]:
+    def folder(self, path: str) -> Iterator[int]:
         """A descriptor of a folder, reached part by part from the root.
 
         No part is a link when it is opened, so whoever swaps folders for links leads nothing outside."""
         self._check_above()
         fds = [os.open(self.path, entries.FOLDER)]
         try:
-            for part in self._parts(folder, lambda part: link_target(fds[-1], part)):
+            for part in self._parts(path, lambda part: link_target(fds[-1], part)):
                 if part in ("/", ".."):
                     for fd in fds[1 if part == "/" else max(1, len(fds) - 1) :]:
                         os.close(fd)
@@ -173,7 +173,7 @@ class RootFS:
         """Files whose path matches a shell pattern in its last part, sorted."""
         folder, wanted = posixpath.split(pattern)
         try:
-            with self._walked(folder) as fd:
+            with self.folder(folder) as fd:
                 fitting = fnmatch.filter(entries.listed(fd), wanted)
                 names = [name for name in fitting if entries.is_kept(fd, name)]
         except (FileNotFoundError, NotADirectoryError):
@@ -192,7 +192,7 @@ class RootFS:
 
     def _is_folder(self, path: str) -> bool:
         try:
-            with self._walked(path):
+            with self.folder(path):
                 return True
         except (FileNotFoundError, NotADirectoryError):
             return False

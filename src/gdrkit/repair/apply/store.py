@@ -55,7 +55,8 @@ def folder(root: RootFS, *inside: str, create: bool = False) -> Iterator[int]:
 def open_file(at: int, name: str, flags: int) -> int:
     """A descriptor of a file of our own. Raises ApplyError for a link, a folder, or a file of others."""
     try:
-        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=at)
+        opened = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(name, opened, 0o600, dir_fd=at)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise ApplyError(f"{_shown(at, name)} is not a regular file", "move it away") from None
@@ -72,6 +73,8 @@ def open_file(at: int, name: str, flags: int) -> int:
     if why:
         os.close(fd)
         raise ApplyError(f"{_shown(at, name)} {why}", "move it away")
+    if flags & os.O_TRUNC:
+        os.ftruncate(fd, 0)
     return fd
 
 

@@ -10,13 +10,13 @@ import os
 import random
 import shlex
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
 from gdrkit.agent.launch import program_path, ssh
+from gdrkit.agent.output_file import temporary_file
 from gdrkit.agent.pipes import end_group, output_of
 from gdrkit.transport.measure.job import MeasureEnd
 
@@ -122,7 +122,7 @@ def _installed(command: list[str]) -> list[str]:
 @contextmanager
 def _server(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
     """A child process and its output; it and its own children are ended with the block."""
-    with tempfile.TemporaryFile() as output:
+    with temporary_file() as output:
         process = subprocess.Popen(
             _installed(command),
             stdin=subprocess.DEVNULL,
