@@ -17,6 +17,7 @@ from msgspec import Struct
 import gdrkit
 from lab.cache import LabError
 from lab.kernels import Kernel
+from lab.machine import Transcript
 from lab.profiles import Profile
 from lab.rdma import SETUP
 from lab.rootfs import RDMA
@@ -41,14 +42,25 @@ def verdicts(kernel: Kernel, profile: Profile) -> Verdicts:
     """Both reports of a guest with a software RDMA device and no GPU."""
     if kernel.flavour.architecture != "amd64" or sys.version_info[:2] != (3, 11):
         raise LabError("the guest uses this machine's compiled libraries: x86_64 and Python 3.11 only")
-    scripts = [
-        {"name": "setup", "argv": ["/bin/sh", "-c", SETUP], "seconds": 60},
+    setup = {"name": "setup", "argv": ["/bin/sh", "-c", SETUP], "seconds": 60}
+    session = boot(
+        kernel, profile, (), seed=0, packages=RDMA, scripts=[setup, *scripts()], files=gdrkit_files()
+    )
+    return reports(session.transcript)
+
+
+def scripts() -> list[dict[str, Any]]:
+    """What a guest runs for both reports, with `gdrkit_files()`."""
+    return [
         {"name": "live", "argv": gdr("doctor", "--json"), "seconds": 240},
         {"name": "collect", "argv": gdr("collect", "-o", "/tmp/b.tar.gz", "--quiet"), "seconds": 240},
         {"name": "bundle", "argv": ["/bin/busybox", "base64", "/tmp/b.tar.gz"], "seconds": 60},
     ]
-    session = boot(kernel, profile, (), seed=0, packages=RDMA, scripts=scripts, files=gdrkit_files())
-    events = {event["name"]: event for event in session.transcript.of("script")}
+
+
+def reports(transcript: Transcript) -> Verdicts:
+    """Both reports, of a guest that ran `scripts()`. Raises LabError where it printed none."""
+    events = {event["name"]: event for event in transcript.of("script")}
     archive = base64.b64decode(events["bundle"]["stdout"])
     return Verdicts(_report(events["live"]), _from_bundle(archive), archive)
 

@@ -6,14 +6,16 @@ The guest is emulated: this shows that things work and what they print, but not 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from msgspec import Struct
 
 from lab.cache import LabError, say
 from lab.kernels import Kernel
-from lab.machine import Boot, run_together
+from lab.machine import Boot, Transcript, run_together
 from lab.profiles import profile
 from lab.rootfs import RDMA, modules_archive, packages_archive
 from lab.session import boot, own_archive
@@ -77,27 +79,34 @@ _EXPECTED = {  # the required output of each step
 
 def outputs(kernel: Kernel) -> dict[str, str]:
     """The output of each step. Raises LabError if a step failed or did not print the required output."""
-    guest = Path(__file__).parent / "guest/verbs.py"
-    scripts = [
-        {"name": step.name, "argv": ["/bin/sh", "-c", step.line], "seconds": step.seconds} for step in STEPS
-    ]
     session = boot(
-        kernel,
-        profile("plain"),
-        (),
-        seed=0,
-        packages=RDMA,
-        scripts=scripts,
-        files={"lab/verbs.py": guest.read_bytes()},
+        kernel, profile("plain"), (), seed=0, packages=RDMA, scripts=scripts_of(STEPS), files=guest_files()
     )
     say(f"RDMA guest: {session.transcript.seconds:.1f} s")
-    printed = {}
-    for event in session.transcript.of("script"):
+    return printed(session.transcript)
+
+
+def scripts_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The steps, as a guest runs them."""
+    return [
+        {"name": step.name, "argv": ["/bin/sh", "-c", step.line], "seconds": step.seconds} for step in steps
+    ]
+
+
+def guest_files() -> dict[str, bytes]:
+    """What the steps run in a guest."""
+    return {"lab/verbs.py": (Path(__file__).parent / "guest/verbs.py").read_bytes()}
+
+
+def printed(transcript: Transcript) -> dict[str, str]:
+    """The output of each script. Raises LabError if a step failed or did not print the required output."""
+    found = {}
+    for event in transcript.of("script"):
         name, text = event["name"], event["stdout"]
-        printed[name] = text
+        found[name] = text
         if name in _EXPECTED and (event["exit_code"] != 0 or not re.search(_EXPECTED[name], text)):
             raise LabError(f"{name}: exit {event['exit_code']}\n{text}\n{event['stderr']}\n{event['log']}")
-    return printed
+    return found
 
 
 _NETWORK = """set -e

@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,14 @@ from machines.programs import ProgramMissingError
 from syrupy.assertion import SnapshotAssertion
 
 from tests import evidence_nodes
+from tests.html.browser import Browser
 from tests.paragraphs import Paragraphs
 from tests.system_programs import IN_CI
 
 settings.register_profile("no deadline", deadline=None)  # tests do not measure time
 settings.load_profile("no deadline")
 os.environ.pop("COLUMNS", None)  # xdist sets it; what is printed into a pipe has a width of its own
+os.environ.pop("PYTEST_ADDOPTS", None)  # a pytest that a test starts would write its report over this run's
 
 BYTECODE = None
 """The folder of this run's bytecode, in the process that made it."""
@@ -60,6 +62,14 @@ rest."""
 def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """Snapshots are files of paragraphs."""
     return snapshot.use_extension(Paragraphs)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for the tests of a file. While it is open, Playwright's event loop runs in this thread,
+    and no other can: asyncio.run(), in tests of another file, would raise an error."""
+    with Browser.started() as started:
+        yield started
 
 
 @pytest.hookimpl(wrapper=True)

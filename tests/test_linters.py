@@ -17,8 +17,9 @@ from tests.system_programs import IN_CI, found, program
 
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).relative_to(ROOT)
-GENERATED = {".git", ".venv", ".lab", "dist", "site", "uv.lock", "pylock.toml", ".cache"}
-"""Names in .gitignore, for copies without git; folders of caches are ignored as well."""
+GENERATED = {".git", ".venv", ".lab", "dist", "site", "uv.lock", "pylock.toml", ".cache", "PKG-INFO"}
+"""Names in .gitignore, and what a source distribution adds, for copies without git; folders of caches are
+ignored as well."""
 
 
 def committed() -> list[Path]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.html.browser import WIDTHS, Browser, violations
+from tests.html.browser import WIDTHS, violations
 
 ROOT = Path(__file__).parent.parent
 LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
@@ -128,8 +128,8 @@ def address(request: pytest.FixtureRequest, site: Path) -> str:
 
 
 @pytest.mark.parametrize("start", ["index.html", "codes/acs-redirect.html"])
-def test_a_reader_types_words_and_gets_the_page_and_nothing_is_asked_of_another_host(address, start):
-    with Browser.started() as browser, browser.visited(f"{address}{start}", within=address) as page:
+def test_a_reader_types_words_and_gets_the_page_and_no_other_host_is_asked(address, start, browser):
+    with browser.visited(f"{address}{start}", within=address) as page:
         for words, wanted in (("prometheus", "monitoring.html"), ("Invalid argument", "sparks.html")):
             page.click("input.md-search__input")
             page.fill("input.md-search__input", "")
@@ -139,12 +139,9 @@ def test_a_reader_types_words_and_gets_the_page_and_nothing_is_asked_of_another_
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["index", "tutorial", "codes/acs-redirect", "how-it-works", "html-report"])
-def test_a_page_fits_a_telephone_and_can_be_read_in_the_dark(site, name, scheme):
+def test_a_page_fits_a_telephone_and_can_be_read_in_the_dark(site, name, scheme, browser):
     address = f"{site.as_uri()}/"
-    with (
-        Browser.started() as browser,
-        browser.visited(f"{address}{name}.html", within=address, color_scheme=scheme) as page,
-    ):
+    with browser.visited(f"{address}{name}.html", within=address, color_scheme=scheme) as page:
         shown = page.get_attribute("body", "data-md-color-scheme")
         assert shown == {"light": "default", "dark": "slate"}[scheme]
         for width in WIDTHS:  # the theme moves its search field after the window has another width
@@ -153,9 +150,9 @@ def test_a_page_fits_a_telephone_and_can_be_read_in_the_dark(site, name, scheme)
         assert not violations(page, rules=("color-contrast",))
 
 
-def test_a_telephone_shows_each_way_of_the_start_page_from_edge_to_edge(site):
+def test_a_telephone_shows_each_way_of_the_start_page_from_edge_to_edge(site, browser):
     address = f"{site.as_uri()}/"
-    with Browser.started() as browser, browser.visited(f"{address}index.html", within=address) as page:
+    with browser.visited(f"{address}index.html", within=address) as page:
         cells = page.locator("article table").first.locator("tbody tr").first.locator("td")
         for width, columns in ((1280, 3), (360, 1)):
             page.set_viewport_size({"width": width, "height": 780})

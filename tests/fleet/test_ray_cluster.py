@@ -35,6 +35,7 @@ print(*(api.state(job).status for job in sys.argv[3:]))
 
 pytestmark = [
     pytest.mark.services,
+    pytest.mark.slow,
     pytest.mark.skipif(not can_run(), reason=WITHOUT),
 ]
 

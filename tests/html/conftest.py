@@ -1,21 +1,14 @@
-"""One browser for all tests of pages."""
+"""Pages that several tests of a folder read."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.html import gallery
-from tests.html.browser import Browser
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with Browser.started() as started:
-        yield started
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from lab.cache import apt_command, missing_packages
 from lab.cases import of_groups
 from lab.commands import SEED
 from lab.compare import Result, compare, same_answer
-from lab.doctor import differences, verdicts
 from lab.kernels import flavour, kernel
 from lab.predictor import predict
 from lab.profiles import profile
@@ -20,7 +19,6 @@ from lab.random_cases import generate
 from lab.session import boot
 
 from lab import golden
-from lab.rdma import outputs
 
 pytestmark = [
     pytest.mark.lab,
@@ -51,14 +49,3 @@ def test_prediction_and_kernel_agree_on_random_cases(name: str) -> None:
     rows = compare(recorded, contents, predict)
     assert len(rows) == RANDOM_CASES
     assert [row for row in rows if row.result in (Result.WRONG, Result.UNANSWERED)] == []
-
-
-def test_doctor_reports_the_same_in_the_guest_as_from_its_bundle() -> None:
-    both = verdicts(kernel(KERNEL), profile("plain"))
-    assert differences(both) == ()
-    assert both.live["verdict"]["state"] == "impossible"  # there is no GPU in a guest
-
-
-def test_software_rdma_works_and_refuses_dmabuf() -> None:
-    printed = outputs(kernel(KERNEL))
-    assert "ibv_reg_dmabuf_mr(fd=-1): EOPNOTSUPP" in printed["verbs"]

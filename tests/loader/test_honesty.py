@@ -12,7 +12,7 @@ from gdrkit.loader import Prediction
 from gdrkit.loader import modprobe as predicted
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
-from tests.kernel_tree import KernelTree
+from tests.kernel_tree import FOLDER, KernelTree
 from tests.known_answers import modprobe, note, wrapped
 from tests.loader.shared import full, stub
 from tests.memory_host import MemoryHost
@@ -101,4 +101,5 @@ def test_hiding_any_source_never_changes_the_prediction(case: str) -> None:
         assert same or (open_now and found.confidence < Confidence.CERTAIN), (path, whole, found)
         assert found.confidence <= whole.confidence, (path, whole, found)
     for said, hidden in without.items():
-        note("\n".join(wrapped(f"{said}, without", hidden, ", ")))
+        short = [path.removeprefix(f"{FOLDER}/") for path in hidden]
+        note("\n".join(wrapped(f"{said}, without", short, ", ")))

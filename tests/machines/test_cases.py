@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -19,6 +21,8 @@ from machines.kernels import KERNELS
 from machines.run import cells
 from machines.words import CODES_OF, known
 
+SEED = os.environ.get("GDRKIT_SEED") or datetime.date.today().isoformat()
+"""Every day others are chosen; a failure names the seed."""
 CODES = {page.stem for page in Path("docs/codes").glob("*.md")} - {"index"}
 
 
@@ -96,17 +100,19 @@ HIDING = [fault for fault in FAULTS if fault.removes - {Evidence.LOADED}]
 @pytest.mark.slow
 @pytest.mark.parametrize("hiding", HIDING, ids=lambda fault: fault.name)
 def test_a_fault_hides_only_what_needs_the_evidence_that_it_removes(hiding):
-    """Beside it, every other fault is still named, unless that needs the evidence that it removes."""
+    """Beside it, every other fault is still named, unless that needs the evidence that it removes.
+
+    A third of the faults each day: all take two minutes."""
     wrong, judged = [], 0
-    for fault in FAULTS:
+    for fault in random.Random(f"{SEED} {hiding.name}").sample(FAULTS, len(FAULTS) // 3):
         made = beside(fault, hiding)
         if made is not None:
             judged += 1
             misses = compare(made, ask(made.machine, modprobe=False))
             wrong += [(fault.name, miss) for miss in misses if miss.kind in ("named", "claim", "state")]
 
-    assert judged > 20
-    assert wrong == []
+    assert judged > 5
+    assert wrong == [], f"GDRKIT_SEED={SEED}"
 
 
 def test_some_hidden_faults_are_planted():

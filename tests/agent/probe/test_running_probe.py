@@ -85,12 +85,19 @@ def test_another_user_is_told_how_many_processes_are_closed_to_him():
 
 def test_a_process_that_only_the_table_of_rdma_names_is_shown_without_what_is_closed():
     """Netlink shows the pid to every user; /proc shows name and cgroup, and nothing else."""
-    rows = [{"ctxn": 0, "pid": os.getppid()}, {"ctxn": 1, "pid": 1 << 22}]
-    objects = [{"tables": {**{name: {"rows": []} for name in RECORDED}, "ctx": {"rows": rows}}}]
+    # The parent of this process may be another user's: then /proc/PID/ns is closed too.
+    own = "import sys; print(flush=True); sys.stdin.read()"
+    with started(own) as child:
+        rows = [{"ctxn": 0, "pid": child.pid}, {"ctxn": 1, "pid": 1 << 22}]
+        objects = [{"tables": {**{name: {"rows": []} for name in RECORDED}, "ctx": {"rows": rows}}}]
 
-    (found,) = _others([], objects, [])
-    assert (found["pid"], found["devices"], found["denied"]) == (os.getppid(), {}, ["environ", "fd", "maps"])
-    assert _others([found], objects, [{"pid": os.getppid(), "gpu": "0000:1b:00.0"}]) == []
+        (found,) = _others([], objects, [])
+        assert (found["pid"], found["devices"], found["denied"]) == (
+            child.pid,
+            {},
+            ["environ", "fd", "maps"],
+        )
+        assert _others([found], objects, [{"pid": child.pid, "gpu": "0000:1b:00.0"}]) == []
 
 
 def test_a_thread_is_shown_as_its_process():

@@ -1,18 +1,24 @@
-"""gdrkit.transport over a real RDMA stack in a guest: transfers, and the error for each failure.
+"""One guest with a software RDMA device and no GPU: what doctor says in it, the tools of rdma-core, and
+gdrkit.transport between two processes, with the error for each failure.
 
-Two processes, rdma_rxe, no GPU. Needs QEMU, like `test_boot.py`.
+Needs QEMU, like `test_boot.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
+import msgspec
 import pytest
 from lab.cache import apt_command, missing_packages
 from lab.kernels import kernel
-from lab.transport import SCENARIOS, answers
+from lab.machine import Transcript
+from lab.profiles import profile
+from lab.rootfs import RDMA
+from lab.session import boot
+
+from lab import doctor, rdma, transport
 
 pytestmark = [
     pytest.mark.lab,
@@ -20,19 +26,42 @@ pytestmark = [
         bool(missing_packages()) and os.environ.get("CI") != "true", reason=f"run: {apt_command()}"
     ),
 ]
+SCENARIOS = (*transport.SCENARIOS, "connects 20")
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Any]:
+def transcript(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Transcript:
     """One boot for all workers of a run; tests/conftest.py runs only one test of the lab at a time."""
     here = tmp_path_factory.getbasetemp()
-    kept = (here if worker_id == "master" else here.parent) / "transport.json"
+    kept = (here if worker_id == "master" else here.parent) / "rdma-guest.json"
     if not kept.exists():
-        found = answers(kernel("6.1-amd64"), scenarios=(*SCENARIOS, "connects 20"), limit_s=120)
-        kept.write_text(json.dumps(found))
-    found = json.loads(kept.read_text())
-    assert isinstance(found, dict)
-    return found
+        set_up, *others = rdma.scripts_of(rdma.STEPS)
+        session = boot(
+            kernel("6.1-amd64"),
+            profile("plain"),
+            (),
+            seed=0,
+            packages=RDMA,
+            scripts=[set_up, *doctor.scripts(), *others, *transport.scripts(SCENARIOS, limit_s=120)],
+            files=rdma.guest_files() | transport.guest_files(),
+        )
+        kept.write_bytes(msgspec.json.encode(session.transcript))
+    return msgspec.json.decode(kept.read_bytes(), type=Transcript)
+
+
+@pytest.fixture(scope="module")
+def outcomes(transcript: Transcript) -> dict[str, Any]:
+    return transport.found(transcript, SCENARIOS)
+
+
+def test_doctor_reports_the_same_in_the_guest_as_from_its_bundle(transcript: Transcript) -> None:
+    both = doctor.reports(transcript)
+    assert doctor.differences(both) == ()
+    assert both.live["verdict"]["state"] == "impossible"  # there is no GPU in a guest
+
+
+def test_software_rdma_works_and_refuses_dmabuf(transcript: Transcript) -> None:
+    assert "ibv_reg_dmabuf_mr(fd=-1): EOPNOTSUPP" in rdma.printed(transcript)["verbs"]
 
 
 def test_messages_of_every_size_arrive_intact_in_both_directions(outcomes: dict[str, Any]) -> None:
