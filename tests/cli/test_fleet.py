@@ -85,6 +85,21 @@ def test_a_hostlist_of_the_nodes_in_need(folder, capsys):
     assert printed.out == f"{folder[1]}\n"
 
 
+def test_a_file_that_is_no_evidence_has_a_whole_sentence_and_is_in_no_list(tmp_path, capsys):
+    """A photograph, notes and half a bundle beside the bundles: nobody knows a node by their names."""
+    (tmp_path / "rack.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF\0" + bytes(range(256)))
+    (tmp_path / "gpu031.tar.gz").write_text("the cable of gpu031 was moved\n")
+    (tmp_path / "gpu032.tar.gz").write_bytes(b"\x1f\x8b")
+    run(capsys, tmp_path)
+    _, document = run(capsys, "--run", "last", "--json")
+    _, listed = run(capsys, "--run", "last", "--nodes-only", "unknown")
+
+    causes = {cause for group in json.loads(document.out)["groups"] for cause in group["causes"]}
+    assert not [cause for cause in causes if cause.endswith("it")]
+    assert {"unsupported format", "not a bundle or sosreport"} <= causes
+    assert listed.out == "\n" and listed.err.count("left out, 'gpu03") == 2 and "rack.jpg" in listed.err
+
+
 @pytest.mark.parametrize(
     ("which", "nodes"),
     [

@@ -161,9 +161,9 @@ def _list_of(rows: list[NodeRow]) -> str:
     """A hostlist for other programs: of nodes whose names mean them and nothing else. Says which are left
     out."""
     from gdrkit.fleet.hostlist import fold, means_one_node
-    from gdrkit.fleet.judge import made_up
+    from gdrkit.fleet.judge import is_of_a_file
 
-    listed = [row for row in rows if means_one_node(row.name) and row.name != made_up(row.target)]
+    listed = [row for row in rows if means_one_node(row.name) and not is_of_a_file(row)]
     for row in rows:
         if row not in listed:
             sys.stderr.write(
