@@ -179,6 +179,13 @@ def test_what_is_not_in_the_run_is_an_error(folder, capsys, words, code):
     assert found == code and "\ngdr fleet doctor: no " in printed.err
 
 
+def test_a_group_that_is_not_there_is_answered_with_those_that_are(folder, capsys):
+    """One more than the screen shows: the ready ones are a group, too."""
+    _, printed = run(capsys, folder[0], "--group", "4")
+
+    assert printed.err.endswith("no group 4; there is 1 (blocked), 2 (unreadable), 3 (ready)\n")
+
+
 def test_an_empty_folder_is_an_error(tmp_path, capsys):
     code, printed = run(capsys, tmp_path)
 

@@ -18,6 +18,8 @@ CHOICES = {
     "unknown": UNDECIDED,
 }
 """What --nodes-only lists by standing; anything else is a code."""
+GROUPS_NAMED = 8
+"""Of those there are, where one is asked for that there is not."""
 
 
 def parser() -> Parser:
@@ -183,7 +185,9 @@ def _part(report: FleetReport, options: argparse.Namespace) -> int:
     if options.group:
         group = next((group for group in report.groups if group.number == options.group), None)
         if group is None:
-            return _refused(f"no group {options.group}: there are {len(report.groups)}")
+            there = [f"{group.number} ({group.standing})" for group in report.groups]
+            more = "" if len(there) <= GROUPS_NAMED else f", and so on to {len(there)}"
+            return _refused(f"no group {options.group}; there is {', '.join(there[:GROUPS_NAMED])}{more}")
         write(text.group_text(report, group, colour=colour, width=width), styled=colour)
         return exit_code(report)
     rows = []

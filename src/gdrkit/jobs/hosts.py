@@ -151,8 +151,8 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         "log and ACS"
     )
     yield (
-        f"in pods: `kubectl cp gdr.pyz {slow}:/tmp/gdr.pyz` and `kubectl exec {slow} -- python3 /tmp/gdr.pyz "
-        "doctor`; docs/install.md, One file, says how to make it"
+        f"in pods: `kubectl cp gdr.pyz {slow}:/tmp/gdr.pyz` and `kubectl exec {slow} -- "
+        "python3 /tmp/gdr.pyz doctor`; docs/install.md, One file, says how to make it"
     )
     nodes = f"the nodes of {slow} and of {good}, which does" if good else f"the node of {slow}"
     yield (
