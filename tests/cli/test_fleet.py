@@ -335,6 +335,25 @@ def test_a_file_whose_name_is_no_text_is_judged_once(two, capsys):
     assert len(names_of(first)) == 2 and code == NO_INPUT
 
 
+def test_a_word_that_is_neither_a_file_nor_a_host_says_so_with_the_folder_that_was_meant(
+    tmp_path, capsys, monkeypatch
+):
+    """ssh alone said that it could not resolve `bundels`, and the report wrote a page about that."""
+    (tmp_path / "bundles").mkdir()
+    monkeypatch.chdir(tmp_path)
+    says = 'echo "ssh: Could not resolve hostname $node: Name or service not known" >&2; exit 255'
+    install(tmp_path / "bin", "ssh", says, monkeypatch)
+    _, judged = run(capsys, "bundels", "gpu[1-2]", "--json")
+    rows = {row["name"]: row for row in json.loads(judged.out)["nodes"]}
+    code = main(["fleet", "report", "bundels", "-o", "page.html"])
+
+    why = "no such file or folder here, so it was asked as a node, did you mean 'bundles'?"
+    assert rows["bundels"]["summary"].startswith(why)
+    assert rows["gpu1"]["summary"].startswith("cannot connect")
+    assert code == NO_INPUT and why in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
