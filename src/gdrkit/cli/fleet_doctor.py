@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from gdrkit.cli import fleet_options
-from gdrkit.cli.arguments import Parser, colours, number, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, colours, note_if_same, number, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing, causes_of
 
@@ -190,6 +190,7 @@ def _part(report: FleetReport, options: argparse.Namespace) -> int:
             return _refused(f"no group {options.group}; there is {', '.join(there[:GROUPS_NAMED])}{more}")
         write(text.group_text(report, group, colour=colour, width=width), styled=colour)
         return exit_code(report)
+    note_if_same(*options.compare)
     rows = []
     for name in options.compare:
         row = next((row for row in report.nodes if row.name == name), None)
