@@ -88,7 +88,8 @@ _ENTRIES = 1000
 
 
 def _mistaken(row: NodeRow) -> NodeRow:
-    """The row of a word: one that is no file here and no host either may be a mistyped path, and says so."""
+    """The row of a word. Where neither a file nor a host has that name, it says so: it may be a mistyped
+    path."""
     if row.standing is not Standing.UNREACHABLE or _UNRESOLVED not in row.summary.lower():
         return row
     try:

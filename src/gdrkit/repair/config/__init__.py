@@ -127,7 +127,7 @@ def generate(name: str, request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     if kind.platform and (other := other_system(request, kind.systems)):
         return ConfigRefused(
             kind=name,
-            why=f"the node runs {other}, which is no system of {kind.platform}",
+            why=f"the node runs {other}, and {kind.platform} does not",
             instead="see what the node needs: gdr fix",
         )
     return kind.write(request)
