@@ -142,7 +142,8 @@ ALWAYS = {
     ("GPUDirectRDMAFleetNextBoot", "next-boot"),
     ("GPUDirectRDMAFleetUnknown", "unknown"),
 }
-REASON = "gdrkit: blocked"
+PORT_DOWN = "gdrkit: port-down"
+REASONS = {DEAD: "gdrkit: device-not-answering; gpu-needs-reset", LIES: PORT_DOWN}
 STANDINGS = {
     LIES: "blocked",
     LATER: "blocked",
@@ -175,7 +176,7 @@ def nights(folder: Path) -> int:
         begun = time.monotonic()
         mail = here.night()
         print(f"first night, {SIZE} nodes, {time.monotonic() - begun:.0f} s\n{indented(mail)}")
-        faults = wrong("drained by Slurm", here.drained(), dict.fromkeys((DEAD, LIES), REASON))
+        faults = wrong("drained by Slurm", here.drained(), REASONS)
         faults += wrong("firing in Prometheus", alerts.until(ALWAYS | SILENT), ALWAYS | SILENT)
         answer(homes[HANGS], packed[HANGS])
         answer(homes[DEAD], packed["mended"])
@@ -183,7 +184,7 @@ def nights(folder: Path) -> int:
         begun = time.monotonic()
         mail = here.night()
         print(f"\nsecond night, {time.monotonic() - begun:.0f} s\n{indented(mail)}")
-        faults += wrong("drained by Slurm", here.drained(), dict.fromkeys((DEAD, LIES, LATER), REASON))
+        faults += wrong("drained by Slurm", here.drained(), {**REASONS, LATER: PORT_DOWN})
         faults += wrong("firing in Prometheus", alerts.until(ALWAYS), ALWAYS)
         faults += wrong("nodes in the mail", named(mail), {DEAD, HANGS, LATER})
     lines = (here.out / "nodes.jsonl").read_text().splitlines()[SIZE:]

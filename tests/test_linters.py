@@ -126,7 +126,7 @@ PUBLIC = (
     "www.gnu.org", "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
     "nvidia.github.io",
     "openucx.readthedocs.io", "prometheus.io", "docs.pypi.org", "peps.python.org",
-    "documentation.suse.com",
+    "documentation.suse.com", "slurm.schedmd.com",
     "linux.mellanox.com", "www.mellanox.com",  # DOCA, in commands that users copy; nothing here reads it
     "report.invalid",  # which resolves nowhere (RFC 2606): a browser must not even ask for it, in a test
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test

@@ -155,6 +155,16 @@ def test_ports_with_a_gateway_need_no_common_network(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("No difference")
 
 
+@pytest.mark.parametrize("command", ["doctor", "report"])
+def test_a_node_that_is_compared_with_itself_is_said_to_be(command, tmp_path, capsys):
+    """A slip of the hand reads as the good news that nothing differs."""
+    one, linked = write(BASE, tmp_path), tmp_path / "other"
+    linked.symlink_to(one)
+    main([command, str(one), str(linked), *(["-o", str(tmp_path / "page")] if command == "report" else [])])
+
+    assert "note: both are the same" in capsys.readouterr().err
+
+
 def test_two_equal_nodes_have_no_difference(tmp_path, capsys):
     assert main(["doctor", *pair(tmp_path, lambda machine: None)]) == 0
     assert capsys.readouterr().out.startswith("No difference in what is compared\n")

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from gdrkit.cli import main
+from gdrkit.cli.exit import NO_INPUT
+from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
+from gdrkit.fleet.document import Standing
 from gdrkit.fleet.hostlist import expand
 from gdrkit.html.anonymous import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
@@ -84,6 +87,54 @@ def test_beside_a_list_stands_what_its_nodes_call_themselves(tmp_path, capsys):
 
     assert printed.out == "gpu7\n"
     assert printed.err == "gdr fleet doctor: gpu7 calls itself ALL\n"
+
+
+def run(capsys, *words):
+    code = main(["fleet", "doctor", *map(str, words)])
+    return code, capsys.readouterr()
+
+
+def test_a_file_that_is_no_evidence_has_a_whole_sentence_and_is_in_no_list(tmp_path, capsys):
+    """A photograph, notes and half a bundle beside the bundles: nobody knows a node by their names."""
+    (tmp_path / "rack.jpg").write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF\0" + bytes(range(256)))
+    (tmp_path / "gpu031.tar.gz").write_text("the cable of gpu031 was moved\n")
+    (tmp_path / "gpu032.tar.gz").write_bytes(b"\x1f\x8b")
+    run(capsys, tmp_path)
+    _, document = run(capsys, "--run", "last", "--json")
+    _, listed = run(capsys, "--run", "last", "--nodes-only", "unknown")
+
+    causes = {cause for group in json.loads(document.out)["groups"] for cause in group["causes"]}
+    assert not [cause for cause in causes if cause.endswith("it")]
+    assert {"unsupported format", "not a bundle or sosreport"} <= causes
+    assert listed.out == "\n" and listed.err.count("left out, 'gpu03") == 2 and "rack.jpg" in listed.err
+
+
+def test_a_word_that_is_neither_a_file_nor_a_host_says_so_with_the_folder_that_was_meant(
+    tmp_path, capsys, monkeypatch
+):
+    """ssh alone said that it could not resolve `bundels`, and the report wrote a page about that."""
+    (tmp_path / "bundles").mkdir()
+    monkeypatch.chdir(tmp_path)
+    says = 'echo "ssh: Could not resolve hostname $node: Name or service not known" >&2; exit 255'
+    install(tmp_path / "bin", "ssh", says, monkeypatch)
+    _, judged = run(capsys, "bundels", "gpu[1-2]", "--json")
+    rows = {row["name"]: row for row in json.loads(judged.out)["nodes"]}
+    code = main(["fleet", "report", "bundels", "-o", "page.html"])
+
+    why = "no such file or folder here, so it was asked as a node, did you mean 'bundles'?"
+    assert rows["bundels"]["summary"].startswith(why)
+    assert rows["gpu1"]["summary"].startswith("cannot connect")
+    assert code == NO_INPUT and why in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_group_that_is_not_there_is_answered_with_those_that_are(capsys):
+    """One more than the screen shows: the ready ones are a group, too."""
+    rows = [row("b1", Standing.BLOCKED), row("r1")]
+    runs.keep(build(rows, started="2026-11-28T02:00:00Z"))
+    _, printed = run(capsys, "--run", "last", "--group", "4")
+
+    assert printed.err.endswith("no group 4; there is 1 (blocked), 2 (ready)\n")
 
 
 class TestAsked:

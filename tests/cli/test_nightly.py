@@ -20,6 +20,16 @@ from tests.fleet.programs import install, sends_file
 PAGE = Path(__file__).parent.parent.parent / "docs/nightly.md"
 NODES = {"gpu1": "ubuntu-6.8-h100", "gpu2": "gpu-gone", "gpu3": "rail-down"}
 
+SCONTROL = """
+[ "$1 $2" = "show hostnames" ] && {{ echo "$3" | tr , '\\n'; exit; }}
+[ "$2" = show ] && {{
+  state=$(cat {folder}/slurm-state 2>/dev/null)
+  echo "NodeName=$4 Arch=x86_64 State=${{state:-IDLE}} ThreadsPerCore=1"; exit; }}
+[ -e {folder}/denied ] && exit 1
+echo "$*" >> {folder}/drained
+"""
+"""Shows each node in the state of a file, and takes down what is to be updated. It expands no ranges."""
+
 
 @pytest.fixture
 def night(tmp_path, monkeypatch, capsys):
@@ -36,7 +46,7 @@ def night(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     install(tmp_path / "bin", "ssh", "\n".join(lines), monkeypatch)
     install(tmp_path / "bin", "mail", f'echo "$2" > {tmp_path}/mail; cat >> {tmp_path}/mail', monkeypatch)
-    install(tmp_path / "bin", "scontrol", f'echo "$*" >> {tmp_path}/drained', monkeypatch)
+    install(tmp_path / "bin", "scontrol", SCONTROL.format(folder=tmp_path), monkeypatch)
     install(tmp_path / "bin", "gdr", f'exec {shlex.join(GDR)} "$@"', monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
@@ -62,9 +72,30 @@ def test_two_nights(night, tmp_path):
     assert "need something: 1 blocked" in second.splitlines()[0]
     assert "worse: unreachable" in second and "gpu3" in second
     assert "Do this first" not in second and "gpu2" not in second
-    assert (tmp_path / "drained").read_text().startswith("update NodeName=gpu3 State=DRAIN ")
+    assert (tmp_path / "drained").read_text() == (
+        "update NodeName=gpu3 State=DRAIN Reason=gdrkit: port-down\n"
+    )
     assert [row["name"] for row in rows] == [*NODES, *NODES] and rows[5]["standing"] == "blocked"
     assert 'gdr_fleet_node_cause_info{cause="gpu-missing",node="gpu2"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("state", ["IDLE+DRAIN", "MIXED+DRAIN", "DOWN*", "DRAINED", "FAILING"])
+def test_a_node_that_is_drained_or_down_keeps_its_reason(night, state, tmp_path):
+    """An administrator's reason, such as a return to the maker, or ours of the night before."""
+    (tmp_path / "up").touch()
+    (tmp_path / "slurm-state").write_text(state)
+
+    assert night() == 0
+    assert not (tmp_path / "drained").exists()
+    assert "not drained" not in (tmp_path / "mail").read_text()
+
+
+def test_a_user_without_the_right_to_drain_learns_it_from_the_mail(night, tmp_path):
+    for name in ("up", "denied"):
+        (tmp_path / name).touch()
+
+    assert night() == 0
+    assert (tmp_path / "mail").read_text().startswith("gdr: not drained: gpu3. ")
 
 
 def test_a_run_that_could_not_be_made_is_mailed_and_fails(night, tmp_path):

@@ -36,6 +36,12 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
     assert right in printed.err and not printed.out
 
 
+def test_only_what_is_required_is_said_to_be(capsys):
+    """argparse also names what may be left out: TARGET | PARAMETER=VALUE."""
+    assert main(["modprobe"]) == 64
+    assert capsys.readouterr().err.splitlines()[0].endswith("arguments are required: NAME")
+
+
 @pytest.mark.parametrize(
     "arguments, line",
     [
@@ -47,7 +53,7 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
         ),
         (["doctor", "--jsn=yes"], "gdr doctor: unknown argument: --jsn=yes, did you mean '--json'?"),
         (["doctor", "--banana"], "gdr doctor: unknown argument: --banana"),
-        (["doctor", "a", "b", "c"], "gdr doctor: unknown argument: c"),
+        (["doctor", "a", "b", "c"], "gdr doctor: unknown argument: c; of more nodes: gdr fleet doctor"),
         (
             ["doctor", "--consumer", "ncl"],
             "gdr doctor: argument --consumer: invalid choice: 'ncl', did you mean 'nccl'?",

@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
+from gdrkit.cli.schema import DOCUMENTS, command_of
 from tests.evidence_nodes import build
 
 
@@ -172,6 +173,18 @@ def keys_by_place(schema):
 
     walk(schema, ".", frozenset())
     return found
+
+
+@pytest.mark.parametrize("what", DOCUMENTS)
+def test_a_schema_is_found_by_the_name_of_its_command_too(what, capsys):
+    words = command_of(what).split()[1:-1]
+    if words[-1].startswith("--"):
+        return
+    main(["schema", what])
+    by_document = capsys.readouterr().out
+    main(["schema", "-".join(words)])
+
+    assert capsys.readouterr().out == by_document
 
 
 @pytest.mark.parametrize("name", ["gdrkit.report/1", "gdrkit.nccl/1"])

@@ -22,6 +22,7 @@ from gdrkit.facts.peermem_container import ContainerEvent, events, last_attempt,
 from gdrkit.facts.peermem_container import ContainerEventKind as Kind
 from gdrkit.formats.yaml_values import Scalar
 from gdrkit.node import Node
+from gdrkit.repair.config.operators import patch_command
 from tests.memory_host import MemoryHost
 
 POLICY = """\
@@ -111,6 +112,12 @@ def test_the_policy_has_the_supplied_name_or_that_which_the_platform_gives_it(re
     policy = POLICY.replace("{name: cluster-policy}", f"{{name: '{supplied}'}}") if supplied else ""
     files = {"etc/os-release": release, f"{FOLDER}/policy.yaml": policy}
     assert policy_name(Node(MemoryHost(files))) == name
+
+
+def test_a_policy_that_no_evidence_names_is_asked_for():
+    """Without os-release nobody knows whether the node is of OpenShift, whose policy has another name."""
+    assert patch_command(None) == patch_command(Node(MemoryHost({})))
+    assert patch_command(None).startswith('kubectl patch "$(kubectl get clusterpolicy -o name)" --type')
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,19 @@ def test_a_reason_that_begins_with_the_node_is_what_follows():
     assert row.causes == ("no such file or directory",)
 
 
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("not a bundle or sosreport: n1.tar.gz", "not a bundle or sosreport"),
+        ("unsupported format: n1.tar.gz", "unsupported format"),
+        ("not a valid rdma_topo dump: n1.tar.gz: no devices", "not a valid rdma_topo dump: no devices"),
+        ("refusing n1.tar.gz: more than 9 sections", "refusing it: more than 9 sections"),
+    ],
+)
+def test_a_reason_that_only_points_to_the_file_does_without_it(reason, cause):
+    assert cause_of(reason, {"/runs/n1.tar.gz", "n1.tar.gz"}) == cause
+
+
 def test_what_nodes_share_of_a_reason_is_found_without_compiling_their_names():
     """100,000 nodes that are down took 12 s."""
     names = [f"gpu{n}" for n in range(3)]

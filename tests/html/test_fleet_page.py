@@ -64,7 +64,7 @@ def test_a_group_says_what_its_cause_means_and_repeats_no_advice():
     (groups,) = re.findall(r'<section id="groups">.*?</section>', text)
     assert (
         groups.count("Turn ACS off.") == 1
-        and groups.count('The same as for <a href="#group-1">group A') == 2
+        and groups.count('The same as for <a href="#group-1">group 1') == 2
     )
     assert "1 with warnings <span>acs-redirect" in groups
     assert groups.count("A PCIe port between the GPU and the NIC redirects") == 3

@@ -60,6 +60,14 @@ def test_the_findings_stand_on_the_page_with_the_step_of_this_job(tmp_path):
     assert "Scroll the table sideways" not in page  # two devices fit
 
 
+def test_the_command_that_adds_a_node_names_the_log_that_was_read(tmp_path):
+    log, page = tmp_path / "bad 16.log", tmp_path / "job.html"
+    log.write_text(BY_NAME[BOUNCED].text)
+    main(["report", str(log), "-o", str(page)])
+
+    assert 'data-copy="gdr report &#x27;bad 16.log&#x27; node.tar.gz"' in page.read_text()
+
+
 def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
     code, text = written(BY_NAME[DIRECT].text, tmp_path)
     assert code in (0, 1) and "Every leg over the network is direct." in text

@@ -74,13 +74,17 @@ def test_the_others_show_where_to_look_and_no_more_than_the_log_has():
     assert not contrast(*read(large_job(2, staged=("gpu01", "gpu02"))))
 
 
-def test_the_next_step_names_a_slow_host_and_a_good_one_without_root_and_with_it():
-    without, with_root = next_steps(*read(large_job(staged=TWO)))
+def test_the_next_step_names_a_slow_host_and_a_good_one_for_whoever_can_reach_it():
+    """In a pod there is neither ssh nor gdr, and root of the node is somebody else."""
+    without, with_root, in_pods, asked = next_steps(*read(large_job(staged=TWO)))
 
     assert without.startswith("without root: `gdr doctor ssh://gpu05 ssh://gpu01` compares gpu05 with gpu01")
     assert with_root.startswith("with root: `gdr doctor ssh://root@gpu05 ssh://root@gpu01` ")
-    alone, _ = next_steps(*read(large_job(2, staged=("gpu01", "gpu02"))))
+    assert "`kubectl exec gpu05 -- python3 /tmp/gdr.pyz doctor`" in in_pods
+    assert "`sudo gdr collect` on the nodes of gpu05 and of gpu01, which does," in asked
+    alone, _, _, asked = next_steps(*read(large_job(2, staged=("gpu01", "gpu02"))))
     assert alone.startswith("without root: `gdr doctor ssh://gpu01` judges gpu01")
+    assert "`sudo gdr collect` on the node of gpu01," in asked
 
 
 def test_a_cause_that_is_certain_comes_before_a_look_at_the_host():

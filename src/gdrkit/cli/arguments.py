@@ -74,6 +74,7 @@ class Parser(argparse.ArgumentParser):
         )
         self.needed: list[tuple[str, tuple[str, ...]]] = []
         self.useless: list[tuple[str, tuple[str, ...]]] = []
+        self.of_more = ""
         self.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
 
     def only_with(self, option: str, *others: str) -> None:
@@ -131,7 +132,9 @@ class Parser(argparse.ArgumentParser):
         option = word.partition("=")[0]
         if option in ELSEWHERE:
             return f"; {ELSEWHERE[option]}"
-        return did_you_mean(option, self._option_string_actions) if word[:1] == "-" else ""
+        if word[:1] == "-":
+            return did_you_mean(option, self._option_string_actions)
+        return f"; of more nodes: {self.of_more}" if self.of_more else ""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a value that is not a choice. Before Python 3.14 argparse does not suggest what was
@@ -159,6 +162,8 @@ class Parser(argparse.ArgumentParser):
         shown = ""
         if line.startswith(_MISSING):
             for action in self._actions:
+                if action.nargs in ("*", "?"):  # argparse takes some of them for required
+                    line = line.replace(f", {action.metavar or action.dest}", "")
                 if action.choices and not action.option_strings:
                     choices = ", ".join(map(str, action.choices))
                     line = line.replace(action.dest, f"{action.dest} ({choices})", 1)
@@ -328,6 +333,16 @@ def called(target: str | None) -> str:
 def can_ask() -> bool:
     """Whether there is a terminal on standard input to answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def note_if_same(one: str, other: str) -> None:
+    """Say on standard error that two targets are the same, which differs in nothing."""
+    try:
+        same = one == other or os.path.samefile(one, other)
+    except (OSError, ValueError):  # not both are files: who opens them says so
+        same = False
+    if same:
+        sys.stderr.write("note: both are the same: what is compared with itself has no difference\n")
 
 
 def print_notes(host: object) -> None:

@@ -8,6 +8,7 @@ from gdrkit.cli.arguments import (
     Parser,
     colours,
     encoding,
+    note_if_same,
     print_notes,
     text_rows,
     text_width,
@@ -43,6 +44,7 @@ def parser() -> Parser:
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
     parser.target()
+    parser.of_more = "gdr fleet doctor"
     parser.add_argument("other", nargs="?", metavar="OTHER", help="a second node, to compare the two")
     parser.output()
     parser.add_argument("--line", action="store_true", help="print host, state and reason in 80 characters")
@@ -183,6 +185,7 @@ ONE_NODE = (
 def _pair(options: argparse.Namespace) -> int:
     """Judge two nodes, and print what differs; 1 also if something differs that must be the same."""
     parser().refuse(options, ONE_NODE, "with two nodes")
+    note_if_same(options.target, options.other)
     from gdrkit.evidence.target import open_host
     from gdrkit.fleet.build import build
     from gdrkit.fleet.exit_code import exit_code

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from gdrkit.cli import fleet_options
-from gdrkit.cli.arguments import Parser, colours, number, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, colours, note_if_same, number, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing, causes_of
 
@@ -18,6 +18,8 @@ CHOICES = {
     "unknown": UNDECIDED,
 }
 """What --nodes-only lists by standing; anything else is a code."""
+GROUPS_NAMED = 8
+"""Of those there are, where one is asked for that there is not."""
 
 
 def parser() -> Parser:
@@ -161,9 +163,9 @@ def _list_of(rows: list[NodeRow]) -> str:
     """A hostlist for other programs: of nodes whose names mean them and nothing else. Says which are left
     out."""
     from gdrkit.fleet.hostlist import fold, means_one_node
-    from gdrkit.fleet.judge import made_up
+    from gdrkit.fleet.judge import is_of_a_file
 
-    listed = [row for row in rows if means_one_node(row.name) and row.name != made_up(row.target)]
+    listed = [row for row in rows if means_one_node(row.name) and not is_of_a_file(row)]
     for row in rows:
         if row not in listed:
             sys.stderr.write(
@@ -183,9 +185,12 @@ def _part(report: FleetReport, options: argparse.Namespace) -> int:
     if options.group:
         group = next((group for group in report.groups if group.number == options.group), None)
         if group is None:
-            return _refused(f"no group {options.group}: there are {len(report.groups)}")
+            there = [f"{group.number} ({group.standing})" for group in report.groups]
+            more = "" if len(there) <= GROUPS_NAMED else f", and so on to {len(there)}"
+            return _refused(f"no group {options.group}; there is {', '.join(there[:GROUPS_NAMED])}{more}")
         write(text.group_text(report, group, colour=colour, width=width), styled=colour)
         return exit_code(report)
+    note_if_same(*options.compare)
     rows = []
     for name in options.compare:
         row = next((row for row in report.nodes if row.name == name), None)

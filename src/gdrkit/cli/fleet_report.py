@@ -49,7 +49,8 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     """Judge the nodes, write the page, and return the exit code of the judgement.
 
-    Raises OutputRefused for a file that exists, before any node is asked."""
+    Raises OutputRefused for a file that exists, before any node is asked, and TargetError if all targets
+    are neither files nor nodes."""
     options = parser().parse(arguments)
     if options.run and options.targets:
         parser().error("--run has no effect with TARGET")
@@ -59,11 +60,14 @@ def main(arguments: list[str]) -> int:
     if name != STDIN:
         check_output(name, force=options.force)
     racks = _racks(options.racks) if options.racks else {}
-    from gdrkit.cli.fleet_run import report_of
+    from gdrkit.cli.fleet_run import NO_FILE, report_of
     from gdrkit.fleet.exit_code import exit_code
     from gdrkit.html.fleet_page import fleet_page
 
     report = report_of(options)
+    if options.targets and all(row.summary.startswith(NO_FILE) for row in report.nodes):
+        first = report.nodes[0]
+        raise TargetError(f"{first.name}: {first.summary}", first.advice)
     source = " ".join(options.targets) or f"run {options.run}"
     if options.anonymize:
         from gdrkit.html.anonymous import anonymous_fleet

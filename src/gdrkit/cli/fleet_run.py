@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 
 from gdrkit.cli.arguments import write
 from gdrkit.cli.fleet_progress import FleetProgress
@@ -16,13 +17,15 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow
+from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import NODES_LIMIT
+from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
 from gdrkit.fleet.processes import NOT_ASKED, Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 from gdrkit.fleet.worker import task_of
+from gdrkit.formats.misspelt import did_you_mean
 
 REPORT_S = 3e-5
 """Of each node, for its row and its place in the report: 100,000 took 2.6 s on one core of a guest."""
@@ -43,6 +46,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     progress = FleetProgress(len(paths) + len(nodes), "nodes")
 
     def arrived(row: NodeRow) -> None:
+        row = _mistaken(row) if row.name in options.targets else row
         rows.append(row)
         failed = row.standing in SILENT and row.summary not in (INTERRUPTED, NOT_ASKED)
         progress.step(f"{row.name}: {row.standing}: {row.summary}" if failed else "")
@@ -74,6 +78,28 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     )
     _keep(report)
     return report
+
+
+NO_FILE = "no such file or folder here"
+_UNRESOLVED = "could not resolve hostname"
+"""What ssh says of a name that is none of a host. Source: OpenSSH ssh.c, resolve_host()."""
+_ENTRIES = 1000
+"""Files and folders here that a word is compared with."""
+
+
+def _mistaken(row: NodeRow) -> NodeRow:
+    """The row of a word. Where neither a file nor a host has that name, it says so: it may be a mistyped
+    path."""
+    if row.standing is not Standing.UNREACHABLE or _UNRESOLVED not in row.summary.lower():
+        return row
+    try:
+        with os.scandir() as entries:
+            here = [entry.name for entry in islice(entries, _ENTRIES)]
+    except OSError:
+        here = []
+    why = f"{NO_FILE}, so it was asked as a node{did_you_mean(row.name, here)}: {row.summary}"
+    error = TargetError(why, "name a file or folder that exists, or a host that ssh knows")
+    return without_answer(row.target, row.name, error, Standing.UNREACHABLE)
 
 
 _OF_TARGETS = ("hosts", "slurm", "partition", "ray", "kubernetes", "namespace", "selector", "context")

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, called, print_notes, write
+from gdrkit.cli.arguments import Parser, called, note_if_same, print_notes, write
 
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
@@ -31,6 +31,7 @@ def parser() -> Parser:
         "exit codes: those of gdr doctor; of two nodes the worse one; of a log those of gdr nccl",
     )
     parser.target()
+    parser.of_more = "gdr fleet report"
     parser.add_argument(
         "other",
         nargs="?",
@@ -94,6 +95,8 @@ def _compared(options: argparse.Namespace) -> int:
     from gdrkit.fleet.judge import row_of
     from gdrkit.html.comparison_page import Side, comparison_page, named
     from gdrkit.report.exit_code import exit_code
+
+    note_if_same(options.target, options.other)
 
     def side(target: str) -> Side:
         node, report = _judged(target, options)

@@ -21,6 +21,12 @@ _TYPES = {
 }
 """Module and class of each document, and the command that writes it."""
 DOCUMENTS = tuple(_TYPES)
+_BY_COMMAND = {
+    "-".join(command.removeprefix("gdr ").removesuffix(" --json").split()): what
+    for what, (_, _, command) in _TYPES.items()
+    if command.count("--") == 1
+}
+"""Each document by the words of its command, as `fleet-doctor`."""
 
 
 def parser() -> Parser:
@@ -30,7 +36,13 @@ def parser() -> Parser:
         "\n".join(map(_example, DOCUMENTS)),
     )
     parser.add_argument(
-        "what", nargs="?", choices=DOCUMENTS, default="report", metavar="DOCUMENT", help=", ".join(DOCUMENTS)
+        "what",
+        nargs="?",
+        choices=DOCUMENTS,
+        default="report",
+        type=lambda word: _BY_COMMAND.get(word, word),
+        metavar="DOCUMENT",
+        help=f"{', '.join(DOCUMENTS)}; or the name of the command",
     )
     return parser
 

@@ -208,16 +208,15 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 
 @fact
 def policy_name(node: Node) -> str:
-    """The name of the GPU Operator's ClusterPolicy: of the one supplied, else the usual one.
+    """The name of the GPU Operator's ClusterPolicy: of the one supplied, else the usual one of the platform.
+    Raises EvidenceMissing.
 
     Source: the Helm chart of gpu-operator creates `cluster-policy`; NVIDIA's guide for OpenShift, whose
     console creates it, `gpu-cluster-policy`."""
     supplied = (one.name for one in manifests(node) if one.kind == "ClusterPolicy")
     if name := next(filter(_NAME.fullmatch, supplied), ""):
         return name
-    system = if_missing(None, distribution, node)
-    openshift = system is not None and system.systems & OPENSHIFT
-    return "gpu-cluster-policy" if openshift else "cluster-policy"
+    return "gpu-cluster-policy" if distribution(node).systems & OPENSHIFT else "cluster-policy"
 
 
 @fact

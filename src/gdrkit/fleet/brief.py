@@ -183,10 +183,10 @@ def _target(rows: Sequence[NodeRow]) -> str:
 
 
 def _odd(report: FleetReport, room: int) -> Iterator[Row]:
-    """Odd nodes with what tells them apart, those first that no group names."""
+    """Odd nodes with what tells them apart, in their order: the oddest first."""
     if not report.odd:
         return
-    alike = sorted(odd_alike(report.odd), key=lambda nodes: nodes[0].standing not in WELL)
+    alike = odd_alike(report.odd)
     title = "Not as most of their kind" if report.expected else "Odd ones out"
     yield 0, "bold", f"{title}: {plural(len(report.odd), 'node')}"
     for nodes in alike[:ODD_SHOWN]:

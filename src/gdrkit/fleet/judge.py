@@ -15,9 +15,9 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.pci_registers import link
 from gdrkit.facts.rdma import RdmaPort, nic_address, phys_port_name, ports, roce_v2_gid
-from gdrkit.fleet.document import WELL, CabledPort, NodeRow, NodeSetting, Standing
+from gdrkit.fleet.document import SILENT, WELL, CabledPort, NodeRow, NodeSetting, Standing
 from gdrkit.fleet.hostlist import NAME_LIMIT, is_own_name, is_same_name, means_one_node
-from gdrkit.fleet.launcher import KUBERNETES
+from gdrkit.fleet.launcher import KUBERNETES, is_target_of
 from gdrkit.fleet.port_traits import interface
 from gdrkit.fleet.traits import traits_of
 from gdrkit.formats.whole_number import whole_number
@@ -167,6 +167,10 @@ _MARKED = re.compile(
 would be compiled for each node, a tenth of a millisecond that 100,000 nodes do not have."""
 
 
+_ALONE = re.compile(r": it(?=: |$)")
+"""What is left of a name to which a reason only points, as in `not a bundle or sosreport: NAME`."""
+
+
 def cause_of(reason: str, own: Iterable[str]) -> str:
     """A reason without a node's own names and its share of the deadline, so that it is equal for nodes that
     fail alike: who is asked last has the least time left.
@@ -196,7 +200,7 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
     words = _MARKED.sub(replaced, words)
     for mark, name in enumerate(names):
         words = words.replace(chr(mark), name)
-    return words.removeprefix("it: ")
+    return _ALONE.sub("", words).removeprefix("it: ")
 
 
 def reason_of(error: BaseException) -> str:
@@ -232,6 +236,18 @@ def made_up(target: str) -> str:
     """A name for a node that has no usable one."""
     letters = (letter if letter.isascii() and letter.isalnum() else "_" for letter in basename(target))
     return ("node_" + "".join(letters))[:NAME_LIMIT]
+
+
+_FILES = re.compile(r"\.(?:t?[gx]z|bz2|zst|tar|log)(?:-\d+)?", re.ASCII)
+"""The end of the name of a bundle, a sosreport or a bug report, and of several of one name."""
+
+
+def is_of_a_file(row: NodeRow) -> bool:
+    """Whether the name of a row is that of its evidence, and no node is known by it: it has none that is
+    usable, or the evidence cannot be read."""
+    if is_target_of(row.target, row.name):
+        return False
+    return row.standing in SILENT or row.name == made_up(row.target) or bool(_FILES.search(row.name))
 
 
 def basename(target: str) -> str:

@@ -16,9 +16,8 @@
     cause: (node) => node[CAUSES].map((n) => words[n]).join(" "),
     layer: (node) => layers[node[LAYER]] || "",
     rack: (node) => word(node, RACK),
-    group: (node) => letter(node),
+    group: (node) => `${node[GROUP] || ""}`,
   };
-  const letter = (node) => node[GROUP] && node[GROUP] <= 26 ? String.fromCharCode(64 + node[GROUP]) : "";
   const IS = Object.fromEntries(standings.map((name, number) => [name, number]));
   const racks = new Set(nodes.map((node) => node[RACK])).size;
   let shown = new Uint8Array(nodes.length).fill(1), chosen = -1, pointed = -1, view = "racks", cells = [], labels = [];
@@ -150,8 +149,8 @@
     ink.textAlign = "center";
     ink.font = `600 ${Math.min(12, cells[same[0]][2] - 5)}px system-ui, sans-serif`;
     for (const n of same) {
-      const [x, y, w, h] = cells[n], sign = letter(nodes[n]);
-      if (sign) ink.fillText(sign, x + w / 2, y + h / 2 + (standing === IS.warnings ? 3 : 4));
+      const [x, y, w, h] = cells[n], group = nodes[n][GROUP];
+      if (group) ink.fillText(group, x + w / 2, y + h / 2 + (standing === IS.warnings ? 3 : 4), w - 4);
     }
     ink.textAlign = "left";
   }
@@ -211,7 +210,7 @@
     for (const ask of node[ASK]) { element("p", "To find out:", drawer); copied(words[ask], drawer); }
     if (node[TARGET] >= 0) copied(`gdr report ${words[node[TARGET]]}`, drawer);
     if (node[GROUP]) {
-      const link = element("a", `Group ${letter(node) || node[GROUP]}, all nodes with this cause`, element("p", "", drawer));
+      const link = element("a", `Group ${node[GROUP]}, all nodes with this cause`, element("p", "", drawer));
       link.href = `#group-${node[GROUP]}`;
     }
     if (node[PEER] < 0) return;

@@ -30,8 +30,6 @@ DIFFERENCES_SHOWN = 40
 """Traits in which a node differs from its peer; a node that differs in more is of another kind."""
 LIST_SHOWN = 100
 """Characters of a list of nodes in a cell of a table."""
-LETTERS = 26
-"""Groups that have a letter."""
 EXAMPLE = "gpu147, or rack:r12 cause:port-down"
 SYNTAX = (
     "Words that must all match; also standing:, cause:, layer:, rack:, group: or node: with alternatives, "
@@ -105,7 +103,7 @@ def _map(report: FleetReport) -> str:
         section(
             "nodes",
             "Every node",
-            "Point at a node, or move with the arrow keys. The letter is its group.",
+            "Point at a node, or move with the arrow keys. The number is its group.",
             '<div class="bar script-only"><label>Filter <input id="filter" type="search" list="hints" '
             f'placeholder="{EXAMPLE}" title="{SYNTAX}" autocomplete="off" '
             f'spellcheck="false"></label><datalist id="hints">{options}</datalist> '
@@ -133,10 +131,10 @@ def _group(group: Group, like: Group) -> str:
     causes = "; ".join(group.causes) or group.summary
     known = [code for code in group.causes if code in CODES]
     title = f"<p>{rich(code_page(known[0])[0])}</p>" if known else ""
-    same = f'The same as for <a href="#group-{like.number}">group {_sign(like)}</a>.'
+    same = f'The same as for <a href="#group-{like.number}">group {like.number}</a>.'
     advice = same if like is not group else rich(group.advice)
     advice = f"<p>{advice}</p>" if group.advice else ""
-    sign = glyph(STANDING_GLYPHS[group.standing]) + _letter(group)
+    sign = f'{glyph(STANDING_GLYPHS[group.standing])} <b class="number">{group.number}</b>'
     return (
         f'<div class="entry" id="group-{group.number}"><h3>{sign}'
         f" {_counted(group.count, group.standing)} <span>{safe(rails + causes)}</span></h3>"
@@ -150,18 +148,6 @@ def _counted(count: int, standing: Standing) -> str:
         return f"{count} {READY_NOW}"
     with_ = "with " if standing is Standing.WARNINGS else ""
     return f"{count} {with_}{safe(standing.value)}"
-
-
-def _sign(group: Group) -> str:
-    """What a group is called: its letter, or its number where it has none."""
-    has_none = group.standing is Standing.READY or group.number > LETTERS
-    return str(group.number) if has_none else chr(ord("A") + group.number - 1)
-
-
-def _letter(group: Group) -> str:
-    """The letter of a group on the map."""
-    sign = _sign(group)
-    return "" if sign.isdigit() else f' <b class="letter">{sign}</b>'
 
 
 def _odd(report: FleetReport) -> str:

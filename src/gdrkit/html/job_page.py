@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gdrkit.evidence.quoting import quoted
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.node_sections import STATE_GLYPHS
@@ -284,7 +285,7 @@ def _code(code: str, node: Report | None) -> str:
 def _node(job: JobReport) -> str:
     """The verdict of the node, or how to get it."""
     if job.node is None:
-        ask = command("gdr report job.log bundle.tar.gz")
+        ask = command(f"gdr report {quoted(job.source)} node.tar.gz")
         return section(
             "node", "The node", "Beside the logs, name a node of the job: its cause follows.", ask
         )

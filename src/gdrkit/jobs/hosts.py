@@ -130,7 +130,8 @@ def _settings_differ(document: NcclDocument) -> bool:
 
 def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[str]:
     """What to do first: about causes that are certain; then what to run on the first slower host, beside one
-    that goes directly if there is one, without root and with it."""
+    that goes directly if there is one, without root and with it; and what is left to the user of a pod, who
+    reaches no host, and has the name of the pod as that of the host."""
     certain = [finding for finding in document.findings if _certain(finding)]
     yield from dict.fromkeys(finding.todo for finding in certain if finding.todo)
     for one in document.lone_settings:
@@ -144,13 +145,19 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         return
     pair = [host for host in (slow, good) if host]
     why = f"compares {slow} with {good}" if good else f"judges {slow}"
-    yield (
-        f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}; of a job in "
-        "containers, run `gdr doctor` in one"
-    )
+    yield f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}"
     yield (
         f"with root: `gdr doctor {' '.join(f'ssh://root@{host}' for host in pair)}` also reads the kernel's "
         "log and ACS"
+    )
+    yield (
+        f"in pods: `kubectl cp gdr.pyz {slow}:/tmp/gdr.pyz` and `kubectl exec {slow} -- "
+        "python3 /tmp/gdr.pyz doctor`; docs/install.md, One file, says how to make it"
+    )
+    nodes = f"the nodes of {slow} and of {good}, which does" if good else f"the node of {slow}"
+    yield (
+        f"to ask whoever has root: GPU memory of {slow} does not reach the network directly; could you run "
+        f"`sudo gdr collect` on {nodes}, and send me the files?"
     )
 
 

@@ -85,7 +85,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
     the node `sudo dmesg | grep -i peermem` prints nothing.
 
     What to do: Use dma-buf: set driver.kernelModuleType=open and driver.rdma.enabled=false in the cluster
-    policy, with `kubectl patch clusterpolicy/cluster-policy --type merge -p ...`. Otherwise deploy
+    policy, with `kubectl patch "$(kubectl get clusterpolicy -o name)" --type merge -p ...`. Otherwise deploy
     NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install DOCA-OFED on the hosts.
 
     Why: With useHostMofed: true, the operator takes any loaded mlx5_core for an OFED, including the

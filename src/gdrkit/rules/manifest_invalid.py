@@ -42,8 +42,8 @@ def manifest_invalid(node: Node, manifest: Manifest) -> Outcome:
     MachineConfig with `contents.inline`.
 
     What to do: Patch the existing object
-    (`kubectl patch clusterpolicy/cluster-policy --type merge -p ...`), or change the Helm values. Then
-    check again with `kubectl apply --dry-run=server --validate=strict`.
+    (`kubectl patch "$(kubectl get clusterpolicy -o name)" --type merge -p ...`), or change the Helm values.
+    Then check again with `kubectl apply --dry-run=server --validate=strict`.
 
     Why: Recipes show excerpts, or mix formats: `inline` belongs to Butane, Ignition needs `contents.source`
     with a data: URL. A key that the schema does not have is dropped unless validation is strict.

@@ -6,9 +6,12 @@ import functools
 import tempfile
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.node import Node
-from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRequest, generate
+from gdrkit.repair.config import KINDS, ConfigKind, ConfigOutput, ConfigRequest, generate
 from tests.evidence_nodes import build
 
 NODES = ("acs-redirect", "dgx-a100-proprietary", "volta-proprietary", "gh200", "spark-two-cables",
@@ -47,6 +50,15 @@ def requests_of(kind: str) -> dict[str, ConfigRequest]:
     return {"mooncake-peermem": peermem, **{name: ConfigRequest(consumer=name) for name in PROGRAMS}}
 
 
+def on_platform(kind: ConfigKind, request: ConfigRequest) -> ConfigRequest:
+    """The request for a node as it would be with a system of the platform that reads the kind."""
+    if request.node is None or not kind.platform:
+        return request
+    system = "rhel" if kind.platform == "OpenShift" else "talos"
+    made = distribution.becomes(Distribution(system, "", (), system, "coreos"))
+    return replace(request, node=request.node.after(kind.platform, [made]))
+
+
 def outputs() -> dict[str, ConfigOutput]:
     """The output of each kind in each form for each request, without refusals."""
     found = {}
@@ -56,6 +68,7 @@ def outputs() -> dict[str, ConfigOutput]:
         named = [*every, *requests_of(kind.name).items()]
         for form in kind.forms or ("",):
             for name, request in named:
+                request = on_platform(kind, request)
                 if kind.name == "network-operator" and request.operator_version:
                     name, version = "network-oldest", "v25.7.0"
                 else:

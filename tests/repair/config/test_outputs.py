@@ -17,6 +17,7 @@ from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs, ports
 from gdrkit.facts.talos import ModuleEntry, module_entries
+from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.boot_files import setpci
@@ -25,7 +26,7 @@ from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.output import OutputLine, rendered
 from gdrkit.repair.config.request import active_ports
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
-from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, names_of, node
+from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, names_of, node, on_platform
 
 
 def ruamel(text: str) -> list[object]:
@@ -166,7 +167,8 @@ def test_iommu_passthrough_is_set_if_the_iommu_translates():
 
 
 def test_arm_has_its_own_passthrough_argument():
-    output = generate("machineconfig", ConfigRequest(node=node("gb200-force-pcie")))
+    request = on_platform(KINDS["machineconfig"], ConfigRequest(node=node("gb200-force-pcie")))
+    output = generate("machineconfig", request)
     assert not isinstance(output, ConfigRefused)
     assert ruamel(rendered(output))[0]["spec"]["kernelArguments"] == ["iommu.passthrough=1"]
 
@@ -251,6 +253,26 @@ def test_talos_is_not_given_modules_that_it_already_lists():
     complete = node("talos").after("listed", [module_entries.becomes(every)])
     refused = generate("talos", ConfigRequest(node=complete))
     assert isinstance(refused, ConfigRefused) and "already loads" in refused.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "system"),
+    [
+        ("machineconfig", "gpu-operator-stub", "Ubuntu"),
+        ("butane", "gpu-operator-stub", "Ubuntu"),
+        ("talos", "gpu-operator-stub", "Ubuntu"),
+        ("machineconfig", "talos", "Talos"),
+    ],
+)
+def test_what_only_one_platform_reads_is_refused_for_a_node_of_another(kind, name, system):
+    refused = generate(kind, ConfigRequest(node=node(name)))
+    assert isinstance(refused, ConfigRefused) and f"the node runs {system}" in refused.why
+
+
+def test_what_a_container_shows_of_the_system_refuses_nothing():
+    """It is that of the image: a pod on a node of OpenShift may have Ubuntu."""
+    inside = node("gpu-operator-stub").after("inside", [scope.becomes("container")])
+    assert isinstance(generate("machineconfig", ConfigRequest(node=inside)), ConfigOutput)
 
 
 @pytest.mark.parametrize("kind", ["modules-load", "gpu-operator", "cloud-init"])

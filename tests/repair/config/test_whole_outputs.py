@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.output import explained, rendered
-from tests.repair.config.outputs import NODES, node, requests, requests_of
+from tests.repair.config.outputs import NODES, node, on_platform, requests, requests_of
 
 EXPECTED = Path(__file__).parent / "expected"
 MORE_NODES = (
@@ -49,7 +49,7 @@ def texts(kind: str) -> list[str]:
     for form in KINDS[kind].forms or ("",):
         names: dict[str, list[str]] = {}
         for name, request in (asked() | requests_of(kind)).items():
-            made = generate(kind, structs.replace(request, form=form))
+            made = generate(kind, on_platform(KINDS[kind], structs.replace(request, form=form)))
             if isinstance(made, ConfigRefused):
                 text = f"refused: {made.why}\ninstead: {made.instead}\n"
             else:

@@ -17,7 +17,7 @@ from gdrkit.repair.config import (
     program_env,
 )
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
-from gdrkit.repair.config.request import ConfigRequest
+from gdrkit.repair.config.request import ConfigRequest, other_system
 from gdrkit.repair.config.template import filled
 
 __all__ = ["KINDS", "ConfigKind", "ConfigOutput", "ConfigRefused", "ConfigRequest", "generate"]
@@ -30,6 +30,8 @@ class ConfigKind(Struct, frozen=True):
     title: str
     write: Callable[[ConfigRequest], ConfigOutput | ConfigRefused]
     forms: tuple[str, ...] = ()
+    platform: str = ""  # the only one that reads it
+    systems: frozenset[str] = frozenset()  # of its nodes, as `Distribution.systems`
 
 
 def _systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -57,9 +59,28 @@ KINDS = {
         ConfigKind(
             "network-operator", "NicClusterPolicy for the Network Operator", operators.network_operator
         ),
-        ConfigKind("machineconfig", "OpenShift MachineConfig", declared.machineconfig),
-        ConfigKind("butane", "the same MachineConfig, as Butane input", declared.butane),
-        ConfigKind("talos", "Talos modules, or an image schematic", declared.talos, declared.TALOS_FORMS),
+        ConfigKind(
+            "machineconfig",
+            "OpenShift MachineConfig",
+            declared.machineconfig,
+            platform="OpenShift",
+            systems=declared.OPENSHIFT_NODES,
+        ),
+        ConfigKind(
+            "butane",
+            "the same MachineConfig, as Butane input",
+            declared.butane,
+            platform="OpenShift",
+            systems=declared.OPENSHIFT_NODES,
+        ),
+        ConfigKind(
+            "talos",
+            "Talos modules, or an image schematic",
+            declared.talos,
+            declared.TALOS_FORMS,
+            platform="Talos",
+            systems=frozenset(("talos",)),
+        ),
         ConfigKind("cloud-init", "user data for cloud-init", declared.cloud_init),
         ConfigKind("nccl-env", "environment variables for NCCL", nccl_env.nccl_env, nccl_env.FORMS),
         ConfigKind(
@@ -102,4 +123,11 @@ KINDS = {
 
 def generate(name: str, request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """The configuration of a kind for a request, or why there is none."""
-    return KINDS[name].write(request)
+    kind = KINDS[name]
+    if kind.platform and (other := other_system(request, kind.systems)):
+        return ConfigRefused(
+            kind=name,
+            why=f"the node runs {other}, and {kind.platform} does not",
+            instead="see what the node needs: gdr fix",
+        )
+    return kind.write(request)

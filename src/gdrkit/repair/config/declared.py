@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.kernel import architecture
+from gdrkit.facts.kubernetes import OPENSHIFT
 from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_costs_cuda
 from gdrkit.facts.talos import module_entries
 from gdrkit.repair.config.boot_files import (
@@ -87,6 +88,9 @@ def _notes(choice: PathChoice) -> tuple[str, ...]:
     return (*choice.notes, *((OPERATOR_LOADS,) if choice.path == "peermem" else ()))
 
 
+OPENSHIFT_NODES = OPENSHIFT | {"rhel", "fedora/coreos", "fedora-coreos", "scos", "centos"}
+"""Nodes that may be of OpenShift or of OKD, as `Distribution.systems`: until OpenShift 4.18 workers could be
+plain RHEL, and OKD has Fedora CoreOS or CentOS Stream CoreOS."""
 WHY_99 = "applied after the platform's own, which start with 00 and 01"
 
 

@@ -12,7 +12,7 @@ from gdrkit.facts.kubernetes import policy_name
 from gdrkit.facts.pci import devices
 from gdrkit.facts.rdma import nic_address
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.boot_files import (
     REASONS,
     impossible,
@@ -111,10 +111,14 @@ def _rdma(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tup
     )
 
 
+ASKED_POLICY = '"$(kubectl get clusterpolicy -o name)"'
+"""The shell's word for the policy of a cluster, whatever its name."""
+
+
 def patch_command(node: Node | None) -> str:
-    """The command that patches a node's ClusterPolicy, or the usual one's, without the type of the patch."""
-    name = policy_name(node) if node is not None else "cluster-policy"
-    return f"kubectl patch clusterpolicy/{name} --type"
+    """The command that patches a node's ClusterPolicy, or the cluster's, without the type of the patch."""
+    name = if_missing("", policy_name, node) if node is not None else ""
+    return f"kubectl patch {f'clusterpolicy/{name}' if name else ASKED_POLICY} --type"
 
 
 Written = tuple[str, str, str, tuple[OutputLine, ...]]

@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from gdrkit.catalogue import consumer_of
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
+from gdrkit.facts.machine import distribution
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaPort, distance, nics, ports
+from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.programs.names import ALWAYS, NAMES
 from gdrkit.rules.remedy_names import RemedyName
@@ -155,6 +157,15 @@ def _concerns(node: Node, result: CheckResult, consumer: str) -> bool:
         name for name in closed if name == consumer or name in ALWAYS or consumer_of(name).installed(node)
     )
     return not closed or any(matter)
+
+
+def other_system(request: ConfigRequest, systems: frozenset[str]) -> str:
+    """The distribution of a node that is known to have another than these, else "". What is read in a
+    container is that of an image."""
+    found = ask(request, distribution)
+    if found is None or found.systems & systems or ask(request, scope) == "container":
+        return ""
+    return found.name
 
 
 WITHOUT_NODE = "open kernel modules, Turing or newer GPUs, RDMA stack with dma-buf (check: gdr doctor)"
