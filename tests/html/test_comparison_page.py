@@ -68,6 +68,7 @@ def test_two_sparks_are_told_that_nothing_is_to_be_fixed_and_what_to_set(tmp_pat
     between = part(text, "between")
     assert "<h3>What to set on both nodes</h3>" in between
     assert "NCCL_IB_HCA=&#x27;=roceP2p1s0f1:1,rocep1s0f1:1&#x27;" in between
+    assert 'data-copy="export NCCL_IB_HCA=' in between  # a command of its own, which wraps
 
 
 def test_a_note_that_both_have_is_no_difference(tmp_path):

@@ -150,7 +150,7 @@ def test_a_stub_that_one_program_needs_is_not_to_be_ignored():
     whole = report("ubuntu-6.8-h100")
     blocked = replace(whole.consumers["ucx"], state=State.BLOCKED, installed=True)
     now = answer(replace(whole, consumers={**whole.consumers, "ucx": blocked}), "Now")
-    assert now == "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is blocked."
+    assert now == "Nothing for nccl; `gdr doctor --consumer ucx node.tar.gz` is about ucx, which is blocked."
     absent = replace(blocked, installed=False)
     assert answer(replace(whole, consumers={**whole.consumers, "ucx": absent}), "Now").startswith("Nothing:")
     peermem = replace(whole.consumers["ucx"], path="peermem", installed=True)
@@ -161,7 +161,7 @@ def test_nothing_is_said_only_of_the_programs_that_work():
     whole = report("gpu-operator-already-loaded")
     ucx = replace(whole.consumers["ucx"], installed=True)
     assert answer(replace(whole, consumers={**whole.consumers, "ucx": ucx}), "Now") == (
-        "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is unknown."
+        "Nothing for nccl; `gdr doctor --consumer ucx node.tar.gz` is about ucx, which is unknown."
     )
     assert answer(whole, "Now") == "Nothing."
 
@@ -348,3 +348,9 @@ def test_what_no_owner_of_a_spark_can_change_is_a_note_and_elsewhere_a_warning()
     spark = {f.code: f.status for f in report("spark-two-cables").findings}
     assert spark["link-narrower-than-port"] == spark["pair-distant"] == "note"
     assert "narrow" in " ".join(f.code for f in report("nic-x4").findings if f.status == "warning")
+
+
+def test_commands_name_what_was_judged_and_none_is_offered_that_knows_nothing():
+    """A bug report of a GeForce has no RDMA devices, which the ceilings need."""
+    assert "`gdr estimate node.tar.gz` shows the ceilings" in answer(report("zgx-3285"), "Now")
+    assert "gdr estimate" not in answer(report("geforce-desktop"), "Now")

@@ -189,8 +189,10 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
     """The explanation, headed by what `gdr config check` finds in a file of manifests, if its own answer
     finds no problem or nothing."""
     answer = explanation.answer
-    if file is None or file.worst in ("", "note"):
+    if file is None:
         return explanation
+    if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
+        return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
     if answer.kind in FINDS_NOTHING:
         return structs.replace(explanation, answer=_of_file(file))
     if answer.cause in OF_MANIFESTS:
@@ -198,6 +200,16 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
         others = (*answer.others, *_invalid(file, answer))
         return structs.replace(explanation, answer=structs.replace(answer, now=now, others=others))
     return explanation
+
+
+def _has_only_settings(file: CheckedFile) -> bool:
+    return all(found.kind == "settings" for found in file.documents)
+
+
+def _with_summary(explanation: Explanation, file: CheckedFile) -> Explanation:
+    """The explanation of a text without output, with what `gdr config check` says of it."""
+    now = (f"gdr config check: {file.summary()}", *_faults(file), *explanation.answer.now)
+    return structs.replace(explanation, answer=structs.replace(explanation.answer, now=now))
 
 
 def _worst_first(file: CheckedFile) -> list[ConfigFault]:

@@ -159,6 +159,7 @@ def make_plan(options: argparse.Namespace) -> FixReport:
     """The plans for the goal that the options name."""
     from gdrkit.cli.expectation import read_expectation
     from gdrkit.diagnosis import node_of
+    from gdrkit.evidence.quoting import quoted
     from gdrkit.evidence.target import open_host
     from gdrkit.repair.platforms.choices import ProcedureChoices
     from gdrkit.report.fix import FixOptions, fix_report
@@ -176,7 +177,13 @@ def make_plan(options: argparse.Namespace) -> FixReport:
     goal: Goal = "steps" if options.steps else "module" if options.module else "verdict"
     report = fix_report(
         node_of(host, expected),
-        FixOptions(consumer=options.consumer, goal=goal, steps=options.steps or (), choices=choices),
+        FixOptions(
+            consumer=options.consumer,
+            goal=goal,
+            steps=options.steps or (),
+            choices=choices,
+            target=quoted(options.target) if options.target else "",
+        ),
     )
     if report.plans and (options.plan or 1) > len(report.plans):
         parser().error(

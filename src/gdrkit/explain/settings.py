@@ -54,8 +54,8 @@ def _of_manifests(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ..
 
 
 def _of_line(line: TextLine, text: str) -> tuple[Setting, ...]:
-    if (found := declared(text)) is not None:
-        return (found,)
+    if found := declared(text):
+        return found
     if text.startswith(OPTIONS):  # a line of a command that a backslash continues
         text = f" {text}"
     elif line.kind == "machine" or (line.kind == "prose" and not text.startswith("export ")):

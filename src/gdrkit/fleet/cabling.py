@@ -16,6 +16,9 @@ from gdrkit.fleet.document import SILENT, CabledPort, Cabling, NodeRow, PortPair
 JUMBO = 4200
 """An interface's MTU from which RoCE sends packets of 4096 bytes: Linux include/rdma/ib_addr.h,
 iboe_get_mtu(). With 1500 it sends 1024."""
+SET_MTU = "by `sudo ip link set dev NAME mtu 9000`, and for the next boot in netplan"
+"""Sources: ip-link(8), `mtu`; netplan-yaml(5), `mtu`. A DGX Spark has netplan: dgx-spark-playbooks,
+nvidia/connect-two-sparks."""
 
 KnownBy = Literal["network", "neighbour", "shared", "cable"]
 Ends = tuple[CabledPort, CabledPort]
@@ -148,14 +151,16 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
             )
     for a, b, _ in ends:
         if a.mtu and b.mtu and a.mtu != b.mtu:
-            yield f"{a.interface} has MTU {a.mtu}, {b.interface} at the other end {b.mtu}: set both to 9000"
+            found = f"{a.interface} has MTU {a.mtu}, {b.interface} at the other end {b.mtu}"
+            yield f"{found}: set both to 9000, {SET_MTU}"
 
 
 def _notes(ends: Sequence[Ends]) -> Iterator[str]:
     """What works, and may work better."""
     small = sorted({p.interface for pair in ends for p in pair if p.mtu is not None and p.mtu < JUMBO})
     if small:
-        yield f"MTU below {JUMBO} on {', '.join(small)}: 9000 lets RoCE send packets of 4096 bytes"
+        found = f"MTU below {JUMBO} on {', '.join(small)}"
+        yield f"{found}: 9000 lets RoCE send packets of 4096 bytes, {SET_MTU}"
     for side in (0, 1):
         ports = {pair[side].device: pair[side] for pair in ends}.values()
         shared = {n for p in ports for n in _networks(p) if sum(n in _networks(q) for q in ports) > 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from gdrkit.fleet.document import CabledPort, Cabling, NodeRow, NodeSetting, PortPair
@@ -23,6 +24,8 @@ NO_GPUDIRECT = (
 FOR_CABLES = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC", "NCCL_IB_SUBNET_AWARE_ROUTING",
               "NCCL_IB_GID_INDEX")  # fmt: skip
 """Settings that depend on how the nodes are connected."""
+SETTING = 4
+"""How far the line of a setting is indented; why it is set is below it."""
 
 
 def lines(cabling: Cabling, rows: Sequence[NodeRow]) -> Iterator[Row]:
@@ -111,11 +114,12 @@ def _settings(one: NodeRow, other: NodeRow) -> Iterator[Row]:
             yield 0, "bold", f"What to set {where}"
         for setting in found:
             head = f"{setting.name}='{setting.value}'" if setting.value else f"{setting.name} is not set"
-            yield 4, "", head
-            yield 6, "dim", setting.why
+            yield SETTING, "", head
+            yield SETTING + 2, "dim", setting.why
 
     if one.settings or other.settings:
-        yield 2, "dim", "`gdr config nccl-env` writes these and the other settings of a node"
+        command = f"gdr config nccl-env {shlex.quote(one.target)}" if one.target else "gdr config nccl-env"
+        yield 2, "dim", f"`{command}` writes these and the other settings of {one.name or 'a node'}"
 
 
 def _for_cables(row: NodeRow) -> list[NodeSetting]:

@@ -16,7 +16,7 @@ from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.html import page
 from gdrkit.html.figure import figure, next_step
 from gdrkit.html.node_sections import STATE_GLYPHS
-from gdrkit.html.page import file, glyph, rich, safe, section, table
+from gdrkit.html.page import command, file, glyph, rich, safe, section, table
 from gdrkit.report.answers import NOTHING, FirstScreen, first_screen
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.programs import about_shown, with_gpu_slots
@@ -100,10 +100,14 @@ def _between(one: Side, other: Side) -> str:
     if cables is None:
         return ""
     parts = []
-    for _, style, words, *label in cabling_text.lines(cables, rows):
+    for indent, style, words, *label in cabling_text.lines(cables, rows):
         name = f"<b>{safe(label[0].strip())}</b> " if label and label[0].strip() else ""
-        tag = "h3" if style == "bold" else "p"
-        parts.append(f"<{tag}>{name}{rich(words)}</{tag}>" if words else "")
+        if indent == cabling_text.SETTING and "='" in words:
+            parts.append(command(f"export {words}"))
+        elif words:
+            tag = "h3" if style == "bold" else "p"
+            of = ' class="of"' if indent > cabling_text.SETTING and not label else ""
+            parts.append(f"<{tag}{of}>{name}{rich(words)}</{tag}>")
     about = "Each cable with both its ends, and what a job on both needs."
     return section("between", "Between the two nodes", about, f'<div class="entry">{"".join(parts)}</div>')
 

@@ -77,7 +77,7 @@ def node_page(node: NodeReport) -> str:
         _matrix(shown, every, start),
         running(report),
         sections(node.documents),
-        layers(report),
+        layers(report, node.target),
         fixes(report),
         unseen(report),
         glossary(report),

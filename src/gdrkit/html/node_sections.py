@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gdrkit.catalogue import rule_of
 from gdrkit.formats.plural import plural
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
-from gdrkit.report.answers import advice, by_evidence, deciding, in_words
+from gdrkit.report.answers import advice, by_evidence, deciding, in_words, naming
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.rules.rule import Layer
@@ -21,7 +21,7 @@ STATE_GLYPHS: dict[str, Glyph] = {
 }  # fmt: skip
 
 
-def layers(report: Report) -> str:
+def layers(report: Report, target: str) -> str:
     """The layers from the ground up; the findings of the broken one are open."""
     rows = []
     for layer in Layer:
@@ -35,7 +35,7 @@ def layers(report: Report) -> str:
                 break
         else:
             worst = "unknown" if unknown else "ok"
-        found = "".join(_finding(f, is_open=f.status == "failed") for f in here)
+        found = "".join(_finding(f, target, is_open=f.status == "failed") for f in here)
         more = (
             f'<p class="sub">{plural(unknown, "check")} lacked evidence; see below.</p>' if unknown else ""
         )
@@ -48,12 +48,12 @@ def layers(report: Report) -> str:
     return section("layers", "The layers", about, f'<ol class="layers">{"".join(rows)}</ol>')
 
 
-def _finding(finding: Finding, *, is_open: bool) -> str:
+def _finding(finding: Finding, target: str, *, is_open: bool) -> str:
     subject = f" {finding.subject}" if finding.subject not in ("", "node") else ""
     expected = f"<p>Expected: {rich(finding.expected)}.</p>" if finding.expected else ""
     cost = f"<p>{rich(finding.cost)}</p>" if finding.cost else ""
     do = finding.advice or (advice(finding.code) if finding.status != "note" else "")
-    doing = f"<p><b>What to do.</b> {rich(do)}</p>" if do else ""
+    doing = f"<p><b>What to do.</b> {rich(naming(do, target))}</p>" if do else ""
     evidence = _evidence(finding.evidence)
     lasts = finding.status == "failed" and rule_of(finding.code).permanent
     status = "permanent" if lasts else finding.status

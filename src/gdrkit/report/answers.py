@@ -230,8 +230,23 @@ def one_by_one(found: list[Finding]) -> bool:
     return len(found) > 1 and any(finding.expected.startswith("talosctl ") for finding in found)
 
 
+_OF_A_TARGET = (
+    r"`(gdr (?:estimate|topo|doctor -v|doctor --consumer [\w-]+|fix --steps [\w,-]+|modprobe [\w-]+))`"
+)
+"""Commands that judge this machine unless they name another; --probe and sudo are for the machine."""
+
+
+def naming(words: str, target: str) -> str:
+    """Words whose commands name what was judged."""
+    return re.sub(_OF_A_TARGET, lambda found: f"`{found[1]} {target}`", words) if target else words
+
+
 def now(report: Report, cause: Finding | None, target: str = "") -> str:
-    """The next command, or why there is nothing to do."""
+    """The next command, or why there is nothing to do. Commands name what was judged."""
+    return naming(_now(report, cause, target), target)
+
+
+def _now(report: Report, cause: Finding | None, target: str) -> str:
     if (found := _found(report)) is not None:
         return f"{found.advice or advice(found.code)} {_find_out(report)} More: `gdr codes {found.code}`"
     if report.verdict.state is State.UNKNOWN:

@@ -88,6 +88,7 @@ class FixOptions(Struct, frozen=True, kw_only=True):
     goal: Goal = "verdict"
     steps: tuple[str, ...] = ()
     choices: ProcedureChoices = ProcedureChoices()
+    target: str = ""  # what commands name; "" for this machine
 
 
 def fix_report(node: Node, options: FixOptions) -> FixReport:
@@ -121,12 +122,12 @@ def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) 
     step helps, whether that matters."""
     if report.verdict.state is State.UNKNOWN:
         shown = about_shown(report)
-        words = now(shown, None)
+        words = now(shown, None, options.target)
         below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
         return (ActionSection(kind="ask-person", line=words, commands=below),)
     if report.verdict.state is State.IMPOSSIBLE:
         shown = about_shown(report)
-        return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown))),)
+        return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown), options.target)),)
     return tuple(_action(action) for action in advice(node, verdict, options.consumer))
 
 

@@ -25,10 +25,7 @@ GLOSSARY = (
         also=("access-control-services",),
         codes=("acs-redirect",),
     ),
-    Term(
-        "active",
-        "State of a path: seen in use on this machine.",
-    ),
+    Term("active", "State of a path: seen in use on this machine."),
     Term(
         "ATS",
         "Address Translation Services: a PCIe device asks the IOMMU for translations in advance and "
@@ -207,6 +204,13 @@ GLOSSARY = (
         codes=("module-unknown-key",),
     ),
     Term(
+        "MTU",
+        "The largest packet of an interface. RoCE sends 4096 bytes at a time if it is above that, 1024 with "
+        "1500: set 9000 at both ends and on switches between them. `sudo ip link set dev NAME mtu 9000` "
+        "lasts until the next boot, `mtu: 9000` in netplan after that.",
+        also=("jumbo frames", "jumbo"),
+    ),
+    Term(
         "next boot",
         "The second verdict on a node that is ready now: what it will be after it boots, with the kernel, "
         "the module files and the settings that are installed. A module that was loaded by hand is gone.",
@@ -255,10 +259,7 @@ GLOSSARY = (
         "GDR level.",
         also=("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"),
     ),
-    Term(
-        "pair",
-        "One GPU and one RDMA device.",
-    ),
+    Term("pair", "One GPU and one RDMA device."),
     Term(
         "path",
         "How data gets from GPU memory to the network: dmabuf, peermem, efa-p2p, host-mapped, staged or "
@@ -297,22 +298,13 @@ GLOSSARY = (
         "rail",
         "In a cluster whose nodes have several NICs: all NICs with the same number, on one leaf switch.",
     ),
-    Term(
-        "rank",
-        "One process of a parallel job, usually with one GPU.",
-    ),
-    Term(
-        "ready",
-        "State of a path: nothing stops it, but it was not seen in use.",
-    ),
+    Term("rank", "One process of a parallel job, usually with one GPU."),
+    Term("ready", "State of a path: nothing stops it, but it was not seen in use."),
     Term(
         "remedy",
         "A named fix, as listed by `gdr doctor` and accepted by `gdr fix --steps`.",
     ),
-    Term(
-        "RoCE",
-        "RDMA over Converged Ethernet.",
-    ),
+    Term("RoCE", "RDMA over Converged Ethernet."),
     Term(
         "Secure Boot",
         "Firmware starts only signed software. The kernel then refuses modules whose signing key it "

@@ -6,6 +6,7 @@ import re
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import in_prose
+from gdrkit.facts.rdma import nics
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
@@ -29,13 +30,19 @@ _LACKS = {CONTAINER: _HOST, OPERATOR: r"\b(?:dkms|DKMS|mokutil)\b|modprobe\.d|mo
 """What a sentence must not name, by platform; of a system that boots an image, packages and a shell."""
 
 
+ESTIMATE = "`gdr estimate`"
+"""What knows nothing of a node whose RDMA devices are not known."""
+
+
 def advice_here(node: Node, code: str, given: str = "") -> str:
     """What to do about a code on this node: `given` or the page's first sentences where the platform can do
     them; else those of its sentences that it can, and where the rest is. "" for the page as it is."""
+    words = given or advice(code)
+    if ESTIMATE in words and not if_missing((), nics, node):
+        given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)
     if has_packages(node):
         return given
     platform = platform_of(node)
-    words = given or advice(code)
     lacking = re.compile(_LACKS.get(platform, f"{_PACKAGES}|{_SHELL}"))
     sentences = split_sentences(words)
     kept = [one for one in sentences if not lacking.search(one)]

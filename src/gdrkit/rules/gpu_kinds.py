@@ -34,14 +34,14 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     as N/A. Addressing mode ATS is not a sign of it: GH200 and GB200 have it too, and are supported.
 
     What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. For speed: use
-    both RDMA devices of a cable, MTU 9000 on both nodes, and buffers from cudaHostAlloc, which need no copy;
+    both RDMA devices of a cable, MTU 9000 on both nodes, and buffers from cudaHostAlloc, which need no copy.
     `gdr estimate` shows the ceilings. Register such buffers with ibv_reg_mr; NCCL makes one copy by itself.
     Signing or rebuilding nvidia-peermem changes only its error. Do not rely on perftest: its --use_cuda
     allocates host memory on such a GPU, so a run that succeeds proves nothing.
 
     Why: CPU and GPU of a DGX Spark and its relatives share one memory. On them, PCI Express devices cannot
     access memory from cudaMalloc coherently, so a NIC cannot use that memory. RoCE packets of 4096 bytes
-    need an Ethernet MTU above that.
+    need an Ethernet MTU above that; `gdr codes MTU` prints how to set it.
 
     Source: NVIDIA, DGX Spark Porting Guide, CUDA; open-gpu-kernel-modules README.md for the id; perftest
     src/cuda_memory.c; Linux include/rdma/ib_addr.h, iboe_get_mtu().
@@ -55,9 +55,10 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
 
 
 _MODIFIED = (
-    "NVIDIA does not support it, and for stock programs it is impossible: they ask CUDA, which refuses. But "
-    "this driver is modified: a program written for it may register GPU memory, as only its run shows. "
-    "Up to 25 Gb/s host memory costs no bandwidth: `gdr estimate` compares."
+    "NVIDIA does not support it. This driver is modified, which alone does not open the way to a NIC: stock "
+    "programs still ask NVIDIA's CUDA library, which refuses. With a modified library, or in a program that "
+    "does without it, GPU memory may be registered, as only a run shows. "
+    "Up to 25 Gb/s host memory costs no bandwidth. `gdr estimate` compares the paths."
 )
 
 
@@ -86,17 +87,20 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     perftest with `Couldn't allocate MR with error=14`, nvidia-fs with
     `Error ret -22 invoking nvidia_p2p_get_pages`.
 
-    What to do: Nothing that NVIDIA supports; stock programs ask CUDA, which refuses. With modified modules a
-    program written for them may work; gdrkit believes a probe before a name. Up to 25 Gb/s host memory costs
-    no bandwidth: `gdr estimate` compares.
+    What to do: Nothing that NVIDIA supports: its CUDA library refuses. With a modified library, or in a
+    program that does without it, two people report success. Up to 25 Gb/s host memory costs no bandwidth.
+    `gdr estimate` compares the paths. gdrkit believes a probe before a name.
 
     Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
     the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such
-    test. So a patched driver, such as tinygrad's for the RTX 4090, opens peer-to-peer between GPUs, and not
-    the way to a NIC.
+    test. So a patched driver for traffic between GPUs, such as tinygrad's for the RTX 4090, does not open
+    the way to a NIC by itself. Two reports, which gdrkit did not repeat, got round the library: an RTX 5090
+    with a changed library and NVIDIA's own kernel driver, where NCCL became direct; an RTX 3090 with changed
+    kernel modules and a changed perftest that creates the object itself.
 
     Source: NVIDIA, GPUDirect RDMA guide, supported systems; open-gpu-kernel-modules
-    kernel-open/nvidia/nv-p2p.c and src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
+    kernel-open/nvidia/nv-p2p.c and src/nvidia/src/kernel/gpu/bus/third_party_p2p.c; for the reports
+    github.com/aikitoria/open-gpu-kernel-modules issue 20, and "Enabling GPUDirect RDMA on GeForce GPUs".
     """
     failed = refused(node, gpu, "gpu-consumer", "a data centre, Quadro or RTX professional GPU")
     if failed is not None:

@@ -172,7 +172,7 @@ SPARKS = (
 PORTS = (
     Published(
         what="ib_write_bw, GPU memory by peermem, 1 MiB",
-        hardware="RTX 3090 on 16 GT/s, 25 GbE on 8 GT/s x8, MTU 4096, patched driver",
+        hardware="RTX 3090 on 16 GT/s, 25 GbE on 8 GT/s x8, MTU 4096, patched modules and perftest",
         value=2921.73, unit="MiB/s", links=(pcie(8.0, 8),), ports=(roce(25, 4096, 4),), gpus=(GEN4,),
         source="blog post “Enabling GPUDirect RDMA on GeForce GPUs”, 5 April 2026",
     ),

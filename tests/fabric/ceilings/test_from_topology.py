@@ -7,6 +7,8 @@ from gdrkit.fabric.ceilings.from_node import node_links as machine_of_node
 from gdrkit.fabric.ceilings.from_topology import node_links
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
 from gdrkit.fabric.ceilings.paths import chain, node_total
+from gdrkit.fabric.ceilings.remarks import remarks
+from gdrkit.fabric.cost.path_rates import path_rates
 from gdrkit.fabric.topology import from_node
 from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.node import Node
@@ -104,3 +106,31 @@ def test_the_id_of_an_efa_counts_more_than_the_rate_in_a_file():
     efa = 'class="0x020000" vendor="0x1d0f" device="0xefa3"'
     (function,) = of(ONE_SWITCH.replace('class="0x020700"', efa)).functions
     assert str(function.port) == "400 Gb/s EFA"
+
+
+GEFORCE = """<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" affinity="ffff">
+    <pci busid="0000:01:00.0" class="0x030000" vendor="0x10de" device="0x2684" link_speed="16.0 GT/s PCIe"
+      link_width="16"><gpu dev="0" sm="89" rank="0" gdr="0"/></pci>
+    <pci busid="0000:41:00.0" class="0x020700" vendor="0x15b3" device="0x101b" link_speed="16.0 GT/s PCIe"
+      link_width="16"><nic><net name="mlx5_0" dev="0" speed="200000" port="1" gdr="0"/></nic></pci>
+  </cpu>
+</system>
+"""
+
+
+def test_a_geforce_in_a_file_has_no_direct_path():
+    found = of(GEFORCE)
+    (direct, staged, *_) = path_rates(found, 1)
+
+    assert [gpu.refusal for gpu in found.gpus] == ["gpu-consumer"]
+    assert (direct.name, direct.possible, staged.possible) == ("direct", False, True)
+    assert "gpu-consumer" in " ".join(remarks(found))
+
+
+@pytest.mark.parametrize("change", [("0x2684", "0x2330"), ('gdr="0"/></pci>', 'gdr="1"/></pci>')])
+def test_a_gpu_that_may_or_that_nccl_found_able_has_one(change):
+    found = of(GEFORCE.replace(*change))
+
+    assert [gpu.refusal for gpu in found.gpus] == [""]
+    assert path_rates(found, 1)[0].possible

@@ -13,21 +13,21 @@ _WORDS = """
     after again against agent agree ailed akmod akmods algorithm alias aliases aligned alike alive alloc
     allocare allocatable allocate allocated allocator allouer allow allowed allowpeermapping allows alocar
     alone already although always amazon amazonaws ambiguous among ampere anonymize another answer answering
-    answers anymore apiversion apple applicable application apply architecture argomento argument argumento
-    arguments armed armthumb arquivo array arrive ascii asignar asked assigned assignment assisted assumed
-    assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching attempt attempted
-    attempts attente attribute attributes attrs aucun audit augment ausgabefehler authattrs autoinstall
-    auxiliary available avoids aware backend backslashreplace bandwidth barrier based batch batchsize
-    because before begin beginning begins behave behind believed belong belongs below berechtigung between
-    beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks bluefield
-    board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge bridges brings
-    broken buffer buffers buffsize bufinfo build buildibvsymbols building builds built builtin bumblebee
-    buses busid busybox bytes cable cache callback callbacks called calling calls cannot capabilities
-    capability capable capeff carries catalog caught cause ceiling centos certificate cgroup change changed
-    changes channel channels charp chassis chcon check checking checksum choose chosen chunk chwilowo
-    claimed claims class cleanup client clique cliqueid cliquerank cliquesize closed cluster clusterpolicy
-    clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected collective collectives
-    collnet combine command commands commid commit common communicate communication communicator
+    answers anymore apiversion apple applicable application apply apptainer architecture argomento argument
+    argumento arguments armed armthumb arquivo array arrive ascii asignar asked assigned assignment assisted
+    assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching attempt
+    attempted attempts attente attribute attributes attrs aucun audit augment ausgabefehler authattrs
+    autoinstall auxiliary available avoids aware backend backslashreplace bandwidth barrier based batch
+    batchsize because before begin beginning begins behave behind believed belong belongs below berechtigung
+    between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks
+    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
+    bridges brings broken buffer buffers buffsize bufinfo build buildibvsymbols building builds built
+    builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling calls cannot
+    capabilities capability capable capeff carries catalog caught cause ceiling centos certificate cgroup
+    change changed changes channel channels charp chassis chcon check checking checksum choose chosen chunk
+    chwilowo claimed claims class cleanup client clique cliqueid cliquerank cliquesize closed cluster
+    clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected collective
+    collectives collnet combine command commands commid commit common communicate communication communicator
     communicators compare compared compares comparison compat compatible compile compiled compiler complete
     completed completion completions component compress compressed compression compromised compute computing
     concern conda conex conexi confidential confidentiality config configuration configure configured
@@ -141,39 +141,39 @@ _WORDS = """
     returns revision revocation revoked revovery rhcos ribfdcnc right rights rings rique riscv riser risorsa
     river rlimit rmforcedisableiomapwc rminitadapter rmmod rmperformversioncheck rootfs route routed routine
     routing rovider rules runcommandwithwait running runningmodule runtime runtimeerror salida sample saved
-    scaduta scatter scheduler schema scheme scope script scripts sechdrs second secondary seconds secstrings
-    section secure secureboot security segment segments select selected selecting selection selectors
-    selects selinux sender sending sends seqnum sequence serial serve server serves service services setenv
-    setting settings setup setupmode several sglang share shareablehandle shared shares sharp shell shmutils
-    shnum short shorted shorten shorter should showconfig shown shows shstrndx signal signature
-    signaturecheck signatures signaturestate signed signer signers signing silence simplify since single
-    sizes skipped skipping skips sleep slower small smaller sndbuf socket sockets socketstartconnect softdep
-    software something soportada soportado sortie source sources space sparc spark specific specified
-    specify specifying spectre speed spelled split spreads squashfs sqvvh srcrank srcvalid srcversion sriov
-    stack staged stages staging stale start started starting starts startup state station statistic status
-    statx stdbuf stdout steering steps still stopped stops storage strace stream string strings stripped
-    struct structure structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success
-    successfully sufficient suportada suportado suporte support supportata supportato supported supports
-    suppressed switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage
-    syslog system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego
-    talked talos talosctl tarball target tasksize tclass tcptransport technologies tegra tempo
-    temporairement temporalmente temporaneamente temporariamente temporarily termin tesla testcases tested
-    testmgr tests texport their themselves there things third those thread threads three thresh threshold
-    through tiempo timed timeout times titan tmpfs together toolkit tools topology topologyd torch torchrun
-    total touch touches trace traditional traffic trailer trained transblk transfer transfers translates
-    translating transport transports treats tried tries trouble troubleshooting truncated trust trusted
-    trustedkey turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable
-    uname unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven
-    unexpected units unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized
-    unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until unversioned
-    update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users
-    userspace ushort using usually utils uuids uverbs validate validating validation validator validity
-    valido value values variable variables variant vendor vendors verbindung verbose verbs verif
-    verification verified verify vermagic version versions verzeichnis video violation virtio virtual
-    virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile volta volume
-    vulnerabilities vulnerable waited waiting waits wanted wants warned warning wartezeit watchdog weakdep
-    whatever wheel where whether which while whole whose width window wireless wireup without words worked
-    working worknccl works workstation would wrapper write writeresultfooter writes wrong xlarge zasoby
-    zeros
+    sbatch scaduta scatter scheduler schema scheme scope script scripts sechdrs second secondary seconds
+    secstrings section secure secureboot security segment segments select selected selecting selection
+    selectors selects selinux sender sending sends seqnum sequence serial serve server serves service
+    services setdefault setenv setting settings setup setupmode several sglang share shareablehandle shared
+    shares sharp shell shmutils shnum short shorted shorten shorter should showconfig shown shows shstrndx
+    signal signature signaturecheck signatures signaturestate signed signer signers signing silence simplify
+    since single singularity sizes skipped skipping skips sleep slower small smaller sndbuf socket sockets
+    socketstartconnect softdep software something soportada soportado sortie source sources space sparc
+    spark specific specified specify specifying spectre speed spelled split spreads squashfs sqvvh srcrank
+    srcvalid srcversion sriov stack staged stages staging stale start started starting starts startup state
+    station statistic status statx stdbuf stdout steering steps still stopped stops storage strace stream
+    string strings stripped struct structure structures stubs stuck subnet subordinate subsys subsystem
+    succeded succeeded success successfully sufficient suportada suportado suporte support supportata
+    supportato supported supports suppressed switch symbol symbolic symbols symmetric symtab symvers syndrom
+    sysadmin sysfs sysimage syslog system systemctl systemd systems table tables taint tainted tainting
+    taints taken takes takiego talked talos talosctl tarball target tasksize tclass tcptransport
+    technologies tegra tempo temporairement temporalmente temporaneamente temporariamente temporarily termin
+    tesla testcases tested testmgr tests texport their themselves there things third those thread threads
+    three thresh threshold through tiempo timed timeout times titan tmpfs together toolkit tools topology
+    topologyd torch torchrun total touch touches trace traditional traffic trailer trained transblk transfer
+    transfers translates translating transport transports treats tried tries trouble troubleshooting
+    truncated trust trusted trustedkey turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit
+    ullong ulong unable uname unavailable unbound uncontained uncorrect uncorrectable undefined under
+    understood uneven unexpected units unknown unless unlimited unload unloaded unplugged unquote
+    unreachable unrecognized unrecovered unregister unregistered unset unsigned unspecified unsupported
+    unterst until unversioned update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd
+    useprecompiled userguide users userspace ushort using usually utils uuids uverbs validate validating
+    validation validator validity valido value values variable variables variant vendor vendors verbindung
+    verbose verbs verif verification verified verify vermagic version versions verzeichnis video violation
+    virtio virtual virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile
+    volta volume vulnerabilities vulnerable waited waiting waits wanted wants warned warning wartezeit
+    watchdog weakdep whatever wheel where whether which while whole whose width window wireless wireup
+    without words worked working worknccl works workstation would wrapper write writeresultfooter writes
+    wrong xlarge zasoby zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())

@@ -20,11 +20,7 @@ from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port
 from gdrkit.fabric.topology import graph
 from gdrkit.fabric.topology.graph import Net, Role, SmiPath, Topology, TopologyDevice
 from gdrkit.fabric.topology.paths import DevicePath, device_path, obstacles, smi_paths
-from gdrkit.facts.gpu_ids import INTEGRATED
-
-GB10 = 121
-"""Compute capability of the only GPU without its own memory that NCCL's files may show: NVIDIA, "CUDA GPU
-Compute Capability"."""
+from gdrkit.fabric.topology.products import refusal
 
 NOT_STATED = "of a link layer that is not stated"
 
@@ -55,7 +51,8 @@ def _nets(topology: Topology) -> list[Net]:
 
 
 def _gpu(topology: Topology, gpu: graph.TopologyGpu) -> LinkedGpu:
-    return LinkedGpu(gpu.address, _attachment(topology, gpu), _links(topology, gpu.address, idles=True))
+    links = _links(topology, gpu.address, idles=True)
+    return LinkedGpu(gpu.address, _attachment(topology, gpu), links, refusal(topology, gpu))
 
 
 def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
@@ -69,9 +66,7 @@ def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
 
 
 def _is_integrated(topology: Topology, gpu: graph.TopologyGpu) -> bool:
-    device = topology.by_address.get(gpu.address)
-    known = device is not None and device.device in INTEGRATED
-    return bool(gpu.is_integrated) or known or gpu.compute_capability == GB10
+    return refusal(topology, gpu) == "gpu-integrated"
 
 
 def _function(topology: Topology, net: Net) -> NicFunction:

@@ -78,7 +78,7 @@ def _conclusion(
         return "The saving of GPUDirect is not known: the rates of this GPU are not known."
     if names[:1] != ["direct"] or len(names) == 1:
         missing = "no other path is known" if names == ["direct"] else "the direct path has no known limits"
-        shown = "`gdr estimate` shows what is missing"
+        shown = "the same command without --model shows what is missing"
         return f"The saving of GPUDirect is not known: {missing} on this node; {shown}."
     would = "GPUDirect" if paths[0].possible else "GPUDirect, which this hardware cannot do,"
     saved = [(step.step, on.saved) for step in found for on in step.paths if on.path == names[1]]

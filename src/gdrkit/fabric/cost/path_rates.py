@@ -50,6 +50,7 @@ def path_rates(machine: NodeLinks, gpus: int) -> tuple[PathRate, ...]:
     used = machine.gpus[:gpus]
     # a GPU without memory of its own has nothing to copy out of; its buffers are in host memory
     integrated = any(gpu.attachment is Attachment.INTEGRATED for gpu in used)
+    refused = integrated or any(gpu.refusal for gpu in used)
     names: tuple[PathName, ...] = ("direct", "host-mapped" if integrated else "staged", "socket")
     shared = node_total(machine).limits if len(used) > 1 else ()  # one GPU has a card to itself
     found = []
@@ -63,7 +64,7 @@ def path_rates(machine: NodeLinks, gpus: int) -> tuple[PathRate, ...]:
         if rate.low_gb_per_s > 0:
             tightest = min(bounds, key=lambda bound: bound[0].high_gb_per_s)[1]
             latency = hop_latency(path, in_place=integrated)
-            found.append(PathRate(path, rate, latency, tightest, path != "direct" or not integrated))
+            found.append(PathRate(path, rate, latency, tightest, path != "direct" or not refused))
     return tuple(found)
 
 

@@ -21,8 +21,8 @@ from gdrkit.fabric.nccl.writer import system as written
 from gdrkit.fabric.topology.from_nccl_xml import pci_address
 from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
+from gdrkit.fabric.topology.products import refusal
 from gdrkit.fabric.topology.saved import SavedTopology
-from gdrkit.facts import gpu_ids
 from gdrkit.facts.cuda_attributes import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import verbs_calls
@@ -180,19 +180,11 @@ LASTING = {
     "integrated": "this GPU has no memory of its own that a NIC could reach",
 }
 """Reasons that no change of the machine removes, by what the product is."""
-GB10 = 121
-"""The compute capability of the only GPU without memory of its own."""
 
 
 def lasting(topology: Topology, gpu: TopologyGpu) -> str:
-    """Why this product never does GPUDirect RDMA, by PCI id, name or compute capability; "" if it may."""
-    function = topology.by_address.get(gpu.address)
-    device = function.device if function else gpu.device
-    integrated = device in gpu_ids.INTEGRATED or gpu_ids.is_integrated_name(gpu.name)
-    if gpu.is_integrated or integrated or gpu.compute_capability == GB10:
-        return LASTING["integrated"]
-    consumer = gpu_ids.is_consumer(device) or gpu_ids.is_consumer_name(gpu.name)
-    return LASTING["consumer"] if gpu.gdr is not True and consumer else ""
+    """Why this product never does GPUDirect RDMA; "" if it may."""
+    return LASTING.get(refusal(topology, gpu).removeprefix("gpu-"), "")
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:

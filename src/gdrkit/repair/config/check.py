@@ -23,6 +23,7 @@ from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import has_meaning, semantic_faults, setting_faults
+from gdrkit.repair.config.unread_settings import active_lines, own_line, unread_faults
 from gdrkit.repair.config.workload_check import workload_faults
 from gdrkit.repair.config.workloads import pods_of
 from gdrkit.rules.policy_duplicate_key import keys_lost
@@ -56,6 +57,8 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     out += _of_settings(settings, out)
+    if settings and not any(part.manifest.kind for part in found.parts):
+        out += islice(unread_faults(text, {(name, value) for _, name, value in settings}), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
@@ -203,13 +206,14 @@ def _of_settings(settings: tuple[Setting, ...], found: list[ConfigFault]) -> tup
 def _settings(text: str) -> Iterator[tuple[int, str, str]]:
     """The variables of programs that lines of any file set: line, name and value, once for each value."""
     seen: set[tuple[str, str]] = set()
-    for number, line in enumerate(text.split("\n"), 1):
-        if _named().search(line) is None or line.lstrip().startswith("#"):
+    lines = text.split("\n")
+    for number, line in active_lines(text):
+        if _named().search(line) is None:
             continue
         for setting in settings_in(line):
             if setting not in seen:
                 seen.add(setting)
-                yield number, *setting
+                yield own_line(lines, number, setting[0]), *setting
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from gdrkit.repair.platforms import file_contents
 FORMS = ("shell", "conf", "kubernetes", "slurm")
 
 
+SET_INTERFACE = "`gdr config nccl-env --interface NAME` sets it"
 SPARK_INTERFACE = "enP7s7"
 """The 10 GbE port of a DGX Spark, which NVIDIA's own script uses for bootstrap:
 github.com/NVIDIA/dgx-spark-playbooks, multi-sparks, spark_cluster_setup.py."""
@@ -82,10 +83,10 @@ def _interface(request: ConfigRequest) -> EnvSetting:
             return EnvSetting(name, f"={SPARK_INTERFACE}", why)
         why = (
             "bootstrap needs the one interface over which all nodes reach each other, on a DGX Spark "
-            f"{SPARK_INTERFACE}; --interface sets it"
+            f"{SPARK_INTERFACE}; {SET_INTERFACE}"
         )
         return EnvSetting(name, "", why)
-    why = "NCCL prefers ib*, then any interface but lo, docker* and virbr*; --interface sets it"
+    why = f"NCCL prefers ib*, then any interface but lo, docker* and virbr*; {SET_INTERFACE}"
     return EnvSetting(name, "", why)
 
 

@@ -1,0 +1,89 @@
+"""Settings that a file mentions in a form that is not read, so that "no faults" does not cover them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from gdrkit.facts.assignments import NAME, commands_of
+from gdrkit.repair.config.fault import ConfigFault, fault_at
+from gdrkit.repair.config.semantic_check import setting_faults
+
+FORMS = "ENV, export, env, -e, -x, --export or a mapping"
+
+
+def active_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text without comments: their numbers, and each with those that continue it."""
+    for number, line in commands_of(text):
+        if not _compiled("comment").match(line):
+            yield number, line
+
+
+LINES_LIMIT = 200
+"""Lines of one command in which a setting is looked for."""
+
+
+def own_line(lines: list[str], first: int, name: str) -> int:
+    """The number of the line that names a variable, among those that continue a first one."""
+    named = re.compile(rf"^(?!\s*#(?!SBATCH |PBS )).*\b{name}\b")
+    for number, line in enumerate(lines[first - 1 : first - 1 + LINES_LIMIT], first):
+        if named.search(line):
+            return number
+    return first
+
+
+def unread_faults(text: str, read: set[tuple[str, str]]) -> Iterator[ConfigFault]:
+    """The faults of settings whose value is a variable, by its default in the file; and one fault for each
+    setting that would be a fault, but is not among those that were read, or has no value in the file."""
+    default: dict[str, str] = {}
+    reported: set[str] = set()
+    lines = text.split("\n")
+    for first, line in active_lines(text):
+        if argument := _compiled("argument").match(line):  # not in the environment of a job
+            default[argument["name"]] = argument["value"].strip("\"'")
+            continue
+        for found in _compiled("mention").finditer(line):
+            name, value = found["name"], found["value"]
+            number = own_line(lines, first, name)
+            if name in reported or _is_read(read, name, value):
+                continue
+            refers = _compiled("reference").fullmatch(value)
+            other = (refers["name"] or refers["braced"]) if refers else ""
+            given = (default.get(other) or refers["default"]) if refers else ""
+            if given and (faults := _faults(number, name, given)):
+                reported.add(name)
+                yield from (replace(fault, seen=f"by default, {fault.seen}") for fault in faults)
+            elif not given and any(_faults(number, name, one) for one in (TURNED if refers else (value,))):
+                reported.add(name)
+                seen = f"has its value from {other}" if refers else f"{value} is in a form that is not read"
+                yield fault_at(number, "unreadable", name, seen, f"a value by {FORMS}", "unreadable")
+
+
+TURNED = ("0", "1", "n")
+"""Values that turn a switch of a program off, whichever way it is meant."""
+
+
+def _is_read(read: set[tuple[str, str]], name: str, value: str) -> bool:
+    """Whether a value was read, of which a mention may show only what comes before a comma."""
+    return any(one == name and "$" not in known and known.startswith(value) for one, known in read)
+
+
+def _faults(line: int, name: str, value: str) -> list[ConfigFault]:
+    return [fault for fault in setting_faults(line, name, value, "") if fault.severity != "note"]
+
+
+_PATTERNS = {
+    "comment": r"\s*#(?!SBATCH |PBS )",  # Slurm and PBS read options of a job from comments
+    "argument": r"^\s*(?i:ARG)\s+(?P<name>\w+)=(?P<value>\S+)",
+    "mention": rf"(?<![\w$-])(?P<name>{NAME})[\"']?\]?\s*[=:,]\s*[\"']?"
+    r"(?P<value>\$\{[^}\s]+\}|[^\s\"',;)}]+)",
+    "reference": r"\$(?:(?P<name>\w+)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})",
+}
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])

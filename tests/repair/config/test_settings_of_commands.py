@@ -1,0 +1,94 @@
+"""Every variable that a Dockerfile, a command or a batch script sets is checked, in whichever form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.repair.config.check import check
+
+SET = {
+    "ENV of several": "FROM scratch\nENV NCCL_DEBUG=INFO NCCL_IB_DISABLE=1\n",
+    "ENV with quotes": 'FROM scratch\nENV NCCL_DEBUG="INFO" NOTE="a b" NCCL_IB_DISABLE="1"\n',
+    "ENV after another variable": "FROM scratch\nENV PATH=/opt/bin:$PATH NCCL_IB_DISABLE=1\n",
+    "ENV that continues": "FROM x\nENV A=a \\\n  # why\n  NCCL_DEBUG=INFO NCCL_IB_DISABLE=1 \\\n B=2\n",
+    "ENV with a blank": "FROM scratch\nENV NCCL_IB_DISABLE 1\n",
+    "env in lower case": "FROM scratch\nenv NCCL_IB_DISABLE=1\n",
+    "ARG as default": "FROM scratch\nARG OFF=1\nENV NCCL_DEBUG=INFO NCCL_IB_DISABLE=${OFF}\n",
+    "RUN export": "FROM scratch\nRUN export NCCL_DEBUG=INFO NCCL_IB_DISABLE=1 && all_reduce_perf\n",
+    "docker": "docker run -e NCCL_DEBUG=INFO -e NCCL_IB_DISABLE=1 image\n",
+    "docker, joined": "docker run -eNCCL_DEBUG=INFO -eNCCL_IB_DISABLE=1 image\n",
+    "compose": "services:\n  a:\n    environment:\n      - NCCL_DEBUG=INFO\n      - NCCL_IB_DISABLE=1\n",
+    "mpirun": "mpirun -np 2 -x NCCL_DEBUG=INFO -x NCCL_IB_DISABLE=1 ./train\n",
+    "mpirun, a name alone": "mpirun -x NCCL_DEBUG -x NCCL_IB_DISABLE=1 ./train\n",
+    "hydra": "mpiexec -env NCCL_DEBUG INFO -env NCCL_IB_DISABLE 1 ./train\n",
+    "env": "env NCCL_DEBUG=INFO NCCL_IB_DISABLE=1 ./train\n",
+    "exec env that continues": "exec env \\\n  A=1 \\\n  NCCL_IB_DISABLE=1 NCCL_DEBUG=WARN \\\n  ./train\n",
+    "before a program": "NCCL_DEBUG=INFO NCCL_IB_DISABLE=1 ./train\n",
+    "before a program of a variable": 'NCCL_IB_DISABLE=1 "$PYTHON" train.py\n',
+    "srun": "srun --export=ALL,NCCL_DEBUG=INFO,NCCL_IB_DISABLE=1 ./train\n",
+    "srun, in quotes": 'srun --export="ALL,NCCL_DEBUG=INFO,NCCL_IB_DISABLE=1" ./train\n',
+    "sbatch": "#!/bin/sh\n#SBATCH --export=ALL,NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_IB_DISABLE=1\n",
+    "PBS": "#!/bin/sh\n#PBS -v NCCL_DEBUG=INFO,NCCL_IB_DISABLE=1\n",
+    "apptainer": "apptainer exec --env NCCL_DEBUG=INFO,NCCL_IB_DISABLE=1 image ./train\n",
+    "kubectl": "kubectl set env deploy/a NCCL_DEBUG=INFO NCCL_IB_DISABLE=1\n",
+    "a comment at the end": "export NCCL_DEBUG=INFO # why\nexport NCCL_IB_DISABLE=1 # why\n",
+    "csh": "setenv NCCL_DEBUG INFO; setenv NCCL_IB_DISABLE 1\n",
+    "a default of the shell": "export NCCL_DEBUG=INFO NCCL_IB_DISABLE=${OFF:-1}\n",
+    "Python": "os.environ.setdefault('NCCL_IB_DISABLE', '1')\n",
+}
+
+
+@pytest.mark.parametrize("text", SET.values(), ids=SET.keys())
+def test_every_variable_of_a_line_is_checked(text: str):
+    found = check(text.encode(), "file")
+
+    assert [fault.code for fault in found.faults] == ["ib-disabled-by-env"]
+    assert found.worst == "warning"
+
+
+def test_a_fault_of_a_joined_line_is_at_its_own_line():
+    found = check(SET["ENV that continues"].encode(), "Dockerfile")
+
+    assert [fault.line for fault in found.faults] == [4]
+
+
+UNREAD = {
+    "a form that is not read": "ENV NCCL_DEBUG=INFO\nRUN echo NCCL_IB_DISABLE=1 >> /etc/nccl.conf\n",
+    "a dictionary": "export NCCL_DEBUG=INFO\nenv = dict(os.environ, NCCL_IB_DISABLE='1')\n",
+    "a value from elsewhere": "export NCCL_DEBUG=INFO\nexport NCCL_IB_DISABLE=$OFF\n",
+}
+
+
+@pytest.mark.parametrize("text", UNREAD.values(), ids=UNREAD.keys())
+def test_a_setting_that_is_not_read_is_no_all_clear(text: str):
+    found = check(text.encode(), "file")
+
+    assert [(fault.line, fault.severity, fault.path) for fault in found.faults] == [
+        (2, "unreadable", "NCCL_IB_DISABLE")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# export NCCL_IB_DISABLE=1\nexport NCCL_DEBUG=INFO\n",
+        "FROM scratch\nARG NCCL_IB_DISABLE=1\nENV NCCL_DEBUG=INFO\n",  # only while the image is built
+        "export NCCL_IB_DISABLE=${OFF:-0}\n",
+        "export NCCL_IB_HCA=$DEVICES\n",
+    ],
+)
+def test_what_turns_nothing_off_is_no_fault(text: str):
+    assert check(text.encode(), "file").worst == ""
+
+
+def test_explain_says_what_the_check_of_a_dockerfile_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "Dockerfile"
+    file.write_text("FROM scratch\nENV NCCL_DEBUG=INFO NCCL_P2P_LEVEL=SYS\n")
+
+    assert main(["explain", str(file)]) == 3
+    assert "settings: no faults" in " ".join(capsys.readouterr().out.split())
