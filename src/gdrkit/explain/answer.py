@@ -16,9 +16,7 @@ from msgspec import structs
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
     ASKED,
-    SET,
     STATE,
-    WENT_ON,
     Answer,
     AnswerKind,
     OpenLine,
@@ -204,14 +202,9 @@ def _other_failures(
     for machine in machines:
         for line in machine.open:
             codes = sorted(set(line.codes) & set(weights), key=lambda code: -weights[code])
-            if codes and _fails_alone(line) and not _explains(found[0].code, line):
+            if codes and line.fails and not _explains(found[0].code, line):
                 causes = tuple(RankedCause(code, code_page(code)[0], line.line) for code in codes)
                 yield OtherFailure(QuotedLine(line.line, line.text), causes[:MAX_OTHERS])
-
-
-def _fails_alone(line: OpenLine) -> bool:
-    """Whether a program printed a line because something failed, and not only because it was set so."""
-    return not line.claimed and line.note not in (WENT_ON, SET)
 
 
 def _explains(code: str, line: OpenLine) -> bool:
