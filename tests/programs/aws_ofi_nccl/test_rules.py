@@ -191,8 +191,8 @@ def test_it_is_unknown_where_the_modules_on_disk_were_not_collected():
 # -- the instance --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["p3dn.24xlarge", "g4dn.metal"])
-def test_the_first_generation_of_efa_has_no_rdma(kind: str):
+@pytest.mark.parametrize("kind", ["p3dn.24xlarge", "g4dn.metal", "g5.48xlarge", "g6e.24xlarge"])
+def test_efa_of_these_instances_cannot_reach_the_gpu(kind: str):
     found = failed(node(efa(), on(kind)), efa_gdr_unsupported_instance)
 
     assert found.seen == kind
@@ -206,7 +206,7 @@ def test_instances_that_must_have_it_have_it(kind: str):
     assert passes(node(efa(), on(kind)), efa_gdr_unsupported_instance)
 
 
-@pytest.mark.parametrize("kind", ["p5.4xlarge", "g5.48xlarge", "g7e.8xlarge", "g6.24xlarge"])
+@pytest.mark.parametrize("kind", ["p5.4xlarge", "g7e.8xlarge"])
 def test_of_other_instances_no_file_tells(kind: str):
     assert missing(node(efa(), on(kind)), efa_gdr_unsupported_instance).source == f"RDMA of EFA on {kind}"
 

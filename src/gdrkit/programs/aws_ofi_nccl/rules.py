@@ -191,7 +191,9 @@ def efa_peermem_proprietary_driver(node: Node, _: str) -> Outcome:
     return Failed(seen="the proprietary driver is loaded", expected="the open driver", subject=_PEERMEM)
 
 
-_WITHOUT_RDMA = re.compile(r"(?:p3dn|g4dn)\.")
+WITHOUT_GDR = re.compile(r"(?:p3dn|g4dn|g5|g6|g6e|gr6)\.")
+"""Instances with GPUs and EFA, and no GPUDirect RDMA. Source: a maintainer in aws/aws-ofi-nccl issue 547, of
+August 2025: only the P series from p4d on has it. G7e is newer, and below."""
 
 
 _MUST_HAVE_IT = re.compile(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
@@ -209,19 +211,20 @@ _MUST_HAVE_IT = re.compile(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(
     references=(_EFA,),
 )
 def efa_gdr_unsupported_instance(node: Node, _: str) -> Outcome:
-    """The EFA device of this instance has no RDMA, so it cannot access GPU memory.
+    """The hardware of this instance gives EFA no access to GPU memory.
 
     Cost: NCCL copies through host memory.
 
-    How to tell: libfabric prints `the EFA device does not have RDMA support`; p3dn and g4dn are such
-    instances.
+    How to tell: libfabric prints `the EFA device does not have RDMA support`, or fails to register CUDA
+    memory. p3dn, g4dn, g5, g6 and g6e are such instances: `ec2-metadata -t`.
 
-    What to do: Use an instance with EFA of the second generation or newer, such as p4d or p5.
+    What to do: Use an instance that has it, such as p4d or p5. No driver, module or libfabric helps here.
 
-    Why: The first generation of EFA sends and receives only.
+    Why: The first generation of EFA sends and receives only. In instances of the G series the GPU and the
+    EFA cannot reach each other, whatever the GPU can do elsewhere.
 
-    Source: ofiwg/libfabric prov/efa/src/efa_user_info.c; aws/aws-ofi-nccl src/platform-aws.cpp lists the
-    instances that must have it.
+    Source: aws/aws-ofi-nccl issue 547; ofiwg/libfabric prov/efa/src/efa_user_info.c; aws/aws-ofi-nccl
+    src/platform-aws.cpp lists the instances that must have it.
     """
     if not efa_devices(node):
         return _NO_EFA
@@ -229,8 +232,10 @@ def efa_gdr_unsupported_instance(node: Node, _: str) -> Outcome:
         kind = instance_type(node)
     except EvidenceAbsent:
         return NotApplicable(f"not a machine of {VENDOR}")
-    if _WITHOUT_RDMA.match(kind):
-        return Failed(seen=kind, expected="an instance with RDMA, such as p4d or p5", subject="EFA")
+    if WITHOUT_GDR.match(kind):
+        return Failed(
+            seen=kind, expected="an instance with GPUDirect RDMA, such as p4d or p5", subject="EFA"
+        )
     if _MUST_HAVE_IT.match(kind):
         return Passed(f"aws-ofi-nccl requires it on {kind}")
     raise EvidenceMissing(Missing(f"RDMA of EFA on {kind}", MissingReason.UNDECIDED, _INFO))
