@@ -85,7 +85,8 @@ def answer(
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
     stopped = not works and (failing is None or failing in found[0].lines) if found else False
-    if found and (found[0].weight > NOTE or stopped):
+    beside = works and bool(found) and _is_listed(found[0], machines)
+    if found and (found[0].weight > NOTE or stopped) and not beside:
         return _several(found, machines, about)
     return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 

@@ -121,6 +121,7 @@ def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, p
 
 BEHIND = {
     "operator-module-missing": ("module-not-found",),
+    "efa-gdr-unsupported-instance": ("efa-p2p-unavailable",),
     "operator-stub": ("peermem-stub",),
     "rdma-device-not-in-container": ("no-rdma-device",),
     "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
@@ -295,9 +296,9 @@ def _of_line(
 
 def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
     """The weight of a state that need not matter: a note where a line fails that it does not explain."""
-    failing = [one for one in opened if one.fails]
-    decides = any(set(one.codes) & set(line.codes) for one in failing)
-    return FIRST_CAUSE if decides or not failing else NOTE
+    failing = {code for one in opened if one.fails for code in one.codes}
+    explains = any(own == code or brings_about(own, code) for own in line.codes for code in failing)
+    return FIRST_CAUSE if explains or not failing else NOTE
 
 
 def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:

@@ -194,7 +194,7 @@ ROWS = (
         source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp",
         versions="1.13.0 and later",
         decides=False,
-        goes_on=True,  # EFA's driver may reach GPU memory without a dma-buf
+        states=True,  # EFA's driver may reach GPU memory without a dma-buf
     ),
     _ofi(
         "Will not use DMA-BUF, requires Libfabric 1.20 or greater", ("libfabric-too-old",), source=_DMABUF,
