@@ -218,7 +218,7 @@ ROWS = (
     ),
     _ofi(
         "Passed fd handle, but not compiled with DMA-BUF support", ("libfabric-too-old",),
-        source="aws/aws-ofi-nccl src/nccl_ofi_api.cpp", versions="1.13.0 and later",
+        source="aws/aws-ofi-nccl src/nccl_ofi_api.cpp: of its build", versions="1.13.0 and later",
     ),
     _ofi(
         "GIN only supports RDMA transport protocol", ("gin-unavailable",),

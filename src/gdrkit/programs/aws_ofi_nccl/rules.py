@@ -255,19 +255,23 @@ FOR_DMABUF, FOR_PLUGIN, PLUGIN_SINCE = (1, 20), (1, 22), (1, 13)
     references=(_EFA,),
 )
 def libfabric_too_old(node: Node, _: str) -> Outcome:
-    """The libfabric that the program loads is too old.
+    """The libfabric that the program loads, or with which its plugin was built, is too old.
 
     Cost: The plugin aws-ofi-nccl stops, or does without dma-buf.
 
     How to tell: `fi_info --version` in the job's environment shows less than 1.20 (dma-buf) or 1.22 (EFA
-    with aws-ofi-nccl from 1.13 on).
+    with aws-ofi-nccl from 1.13 on). Of the build, the plugin's log says `not compiled with DMA-BUF support`
+    or `Will not use DMA-BUF, requires Libfabric 1.20`.
 
     What to do: Install the newest EFA installer in the image, and check LD_LIBRARY_PATH: /opt/amazon/efa/lib
-    must come before other copies.
+    must come before other copies. If the log tells of the build, install a newer aws-ofi-nccl, or build it
+    with libfabric 1.20 or newer: another libfabric alone does not help.
 
-    Why: The plugin needs functions of newer releases to keep CUDA out of the transport.
+    Why: The plugin needs functions of newer releases to keep CUDA out of the transport. Whether it can pass
+    a dma-buf on is decided when it is built, by the headers of libfabric.
 
-    Source: aws/aws-ofi-nccl src/nccl_ofi_net.cpp, src/nccl_ofi_dmabuf.cpp, src/nccl_ofi_ofiutils.cpp.
+    Source: aws/aws-ofi-nccl src/nccl_ofi_net.cpp, src/nccl_ofi_dmabuf.cpp, src/nccl_ofi_ofiutils.cpp,
+    src/nccl_ofi_api.cpp, m4/check_pkg_libfabric.m4.
     """
     copy = _libfabric(node)
     if isinstance(copy, NotApplicable):
