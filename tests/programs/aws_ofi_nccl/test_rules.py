@@ -128,6 +128,15 @@ def test_a_driver_before_the_file_leaves_it_open():
     assert missing(machine, efa_p2p_unavailable, only(machine)).source == "peer-to-peer of efa"
 
 
+def test_a_kernel_that_refuses_the_proprietary_functions_is_why():
+    for symbol, found in (("nvidia_p2p_get_pages", True), ("fs_register_dma_ops", False)):
+        line = f"[  311.7] failing symbol_get of non-GPLONLY symbol {symbol}.\n"
+        log = f"[    0.0] Linux version 5.10.205\n{line}"
+        machine = node(efa(p2p=None, version="2.6.0"), log=log)
+        seen = failed(machine, efa_p2p_unavailable, only(machine)).seen
+        assert ("symbol_get" in seen) is found
+
+
 def test_it_is_unknown_where_the_file_was_not_collected():
     machine = node(efa(p2p=None), complete=False)
 

@@ -6,6 +6,7 @@ import re
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.rdma import RdmaDevice
@@ -35,6 +36,7 @@ _INFO = "fi_info -p efa -t FI_EP_RDM"
 _COST = "GPU memory is copied through host memory, or the program stops."
 _PEERMEM = "efa_nv_peermem"
 _NO_EFA = NotApplicable("there is no EFA device")
+_P2P_REFUSED = r"failing symbol_get of non-GPLONLY symbol nvidia_p2p_"
 OF_ITS_OWN = (2, 6)
 FOR_DRIVER_580 = (2, 17, 3)
 """Releases of the module efa: with the file device/p2p, and with the newer form of NVIDIA's calls.
@@ -88,7 +90,9 @@ def efa_p2p_unavailable(node: Node, device: RdmaDevice) -> Outcome:
     have GPUDirect RDMA, the plugin aws-ofi-nccl stops.
 
     How to tell: The file device/p2p of the device in /sys/class/infiniband is empty or missing: Linux's own
-    efa has no such path. With FI_LOG_LEVEL=warn libfabric prints the error of its trial.
+    efa has no such path. Or the kernel refuses it those of the proprietary driver, and logs `failing
+    symbol_get of non-GPLONLY symbol nvidia_p2p_get_pages`. With FI_LOG_LEVEL=warn libfabric prints
+    the error of its trial.
 
     What to do: Install the newest EFA installer, which has the module efa and libfabric, and the open kernel
     modules of NVIDIA. Remove settings that turn peer-to-peer off.
@@ -96,9 +100,13 @@ def efa_p2p_unavailable(node: Node, device: RdmaDevice) -> Outcome:
     Why: libfabric registers two pages of GPU memory when it starts, as a dma-buf and by address. The
     result holds for the whole run.
 
-    Source: ofiwg/libfabric prov/efa/src/efa_hmem.c; amzn/amzn-drivers kernel/linux/efa.
+    Source: ofiwg/libfabric prov/efa/src/efa_hmem.c; amzn/amzn-drivers kernel/linux/efa; for symbol_get,
+    aws/aws-parallelcluster issue 6014: open modules and EFA installer 1.29.0, both.
     """
     expected = "NVIDIA, or NVIDIA peermem"
+    refused = last_line_if_any(node, _P2P_REFUSED)
+    if refused is not None:
+        return Failed(seen=refused.text, expected="the open kernel modules", subject=device.name)
     try:
         provider = p2p_provider(node, device)
     except EvidenceAbsent as error:
