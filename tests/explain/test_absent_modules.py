@@ -103,3 +103,8 @@ def test_a_module_that_is_loaded_later_is_loaded():
 @given(st.text(alphabet="lsmod |grep'\"-iE?\\^$nvidia_peerm"))
 def test_any_search_can_be_read(pattern):
     absent(f"$ uname -r\n6.8.0\n$ lsmod | grep {pattern}\n$ date\n")
+
+
+@pytest.mark.parametrize(("count", "modules"), [("0", {"nvidia_peermem", "nv_peer_mem"}), ("1", set())])
+def test_a_count_of_no_rows_shows_that_a_module_is_not_loaded(count: str, modules: set[str]):
+    assert absent(f"root@alpha:~# lsmod | grep -c peer\n{count}\n{UNAME}") == modules

@@ -461,3 +461,16 @@ def test_a_line_of_the_kernel_about_a_port_misses_no_module():
 
     assert "Power budget exceeded" in shown
     assert "does not name a module" not in shown
+
+
+def test_a_state_that_need_not_matter_is_below_what_outputs_prove_and_what_fails():
+    asked = '$ grep RegistryDwords /proc/driver/nvidia/params\nRegistryDwords: ""\n'
+    held = "CmaTotal:        0 kB\nCmaFree:    940604 kB\n"
+    for text in (held + asked, asked + held):
+        assert explained(text).answer.cause == "memory-held-for-kexec"
+    failed = (
+        "h1:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address\n"
+    )
+    for text in (failed + asked, asked + failed):
+        assert explained(text).answer.others[0].code == explained(failed).answer.others[0].code
+    assert [one.code for one in explained(asked).answer.others] == ["ibgda-peer-mapping-denied"]

@@ -58,6 +58,7 @@ STATES = [
     ('$ nvidia-smi -q | grep -A2 "MIG Mode"\n    MIG Mode\n        Current      : Enabled\n', "gpu-mig"),
     (f"{SMI}|                          |                      |              Enabled |\n", "gpu-mig"),
     ("[    0.612345] iommu: Default domain type: Translated\n", "iommu-translating"),
+    ("$ ec2-metadata -t\ninstance-type: g6e.24xlarge\n", "efa-gdr-unsupported-instance"),
     ("$ cat /proc/cmdline\nBOOT_IMAGE=/boot/vmlinuz-5.15.0 ro quiet intel_iommu=on\n", "iommu-translating"),
     ("$ nvidia-smi conf-compute -f\nCC status: ON\n", "gpu-confidential"),
     ("$ modinfo -F license nvidia\nNVIDIA\n", "driver-proprietary"),
@@ -211,3 +212,38 @@ def test_the_whole_file_of_parameters_shows_no_cause():
 def test_a_module_without_the_mark_of_suse_is_a_state():
     text = "$ modinfo -F supported nvidia_peermem\n$ uname -r\n6.4.0-150600-default\n"
     assert [one.code for one in explained(text).answer.others] == ["module-unsupported"]
+
+
+ACS = "ACSCtl:\tSrcValid- TransBlk- ReqRedir{} CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-\n"
+
+
+def test_ports_that_all_let_requests_through_exclude_a_redirection():
+    clear = "$ sudo lspci -vvv | grep ACSCtl\n" + f"\t\t{ACS.format('-')}" * 8
+    assert explained(clear).answer.sentence == "The text shows no problem: it rules out acs-redirect."
+    assert codes_of(f"{clear}\t\t{ACS.format('+')}") == ["acs-redirect"]
+    assert not excluded(read(clear + "\t\t[cut]\n"))
+
+
+USERSPACE = (
+    "$ kubectl logs nvidia-driver-daemonset-x -c nvidia-driver-ctr | grep already\n"
+    "The NVIDIA driver is already loaded with the desired configuration, performing userspace-only install\n"
+)
+NOT_FOUND = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.8.0-1059-azure\n"
+
+
+def test_a_driver_container_that_installs_no_modules_is_why_one_is_not_found():
+    assert explained(NOT_FOUND + USERSPACE).answer.cause == "operator-module-missing"
+    assert explained(NOT_FOUND).answer.cause == "module-not-found"
+
+
+def test_an_instance_that_has_no_gpudirect_rdma_is_why_efa_cannot_register_gpu_memory():
+    failed = (
+        "libfabric:1:2::efa:core:efa_hmem_info_check_p2p_support_cuda():160<warn> Failed to register CUDA"
+        " buffer with the EFA device, FI_HMEM transfers that require peer to peer support will fail.\n"
+        "libfabric:1:2::efa:core:efa_hmem_info_init_iface():298<info> FI_HMEM_CUDA P2P support is not"
+        " available.\n"
+    )
+    without = ("g6e.24xlarge", "efa-gdr-unsupported-instance")
+    for kind, code in (without, ("p5.48xlarge", "efa-p2p-unavailable")):
+        text = f"$ ec2-metadata -t\ninstance-type: {kind}\n$ fi_pingpong\n{failed}"
+        assert explained(text).answer.cause == code

@@ -24,3 +24,23 @@ def test_a_line_that_only_names_a_part_proves_nothing():
     answer = explained(ACCEPTED).answer
 
     assert (answer.kind, answer.lines) == ("nothing", ())
+
+
+def test_a_far_gpu_in_a_matrix_is_no_failure_where_all_channels_are_direct():
+    matrix = (
+        "\tGPU0\tGPU1\tNIC0\tNIC8\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+        "GPU0\t X \tNV18\tSYS\tPIX\t0-79\t0\t\tN/A\n"
+        "GPU1\tNV18\t X \tSYS\tNODE\t0-79\t0\t\tN/A\n"
+        "NIC0\tSYS\tSYS\t X \tSYS\n"
+    )
+    line = "w1:1:2 [0] NCCL INFO Channel 0{}/0 : 0[0] -> 8[0] [send] via NET/IBext_v8/7{}\n"
+    direct = line.format(1, "/GDRDMA") + line.format(3, "/GDRDMA")
+    assert explained(direct + matrix).answer.kind == "working"
+    assert explained(matrix).answer.others[0].code == "pair-distant"
+
+
+def test_that_dmabuf_is_not_used_is_no_failure_of_an_efa():
+    line = "w1:1:2 [0] NCCL INFO NET/OFI Support for DMA-BUF registrations: false\n"
+    found = explained(line).answer
+    assert (found.kind, found.others[0].code) == ("several", "ofi-dmabuf-off-by-default")
+    assert found.sentence.startswith("The text shows no failure")

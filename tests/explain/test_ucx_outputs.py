@@ -61,3 +61,34 @@ def test_a_nic_that_cannot_register_gpu_memory_is_named(cuda: str, codes: bool):
     text = "$ ucx_info -d\n" + NIC.format(dmabuf=", dmabuf", cuda=cuda) + CUDA.format(dmabuf="")
 
     assert bool(open_codes(text)) is codes
+
+
+DEBUG = "[1750907578.145401] [node:7568 :0]    {}  UCX  DEBUG mlx5_1: {}\n"
+
+
+def test_what_ucx_tries_for_other_gpus_or_at_the_level_debug_is_no_failure():
+    rocm = DEBUG.format("ib_md.c:1219", "rocm GPUDirect RDMA is not detected by checking /dev/kfd")
+    tried = DEBUG.format(
+        "ib_mlx5dv_md.c:115", "mlx5dv_devx_obj_create(CREATE_MKEY) failed: Remote I/O error"
+    )
+    assert not explained(rocm + tried).answer.lines
+    missing = explained(rocm.replace("rocm", "cuda")).answer
+    assert [one.code for one in missing.others] == ["peermem-not-loaded", "ucx-misses-peermem"]
+
+
+@pytest.mark.parametrize(("handle", "exported"), [("518", True), ("-1", False)])
+def test_a_refused_dmabuf_that_the_gpu_exported_is_no_matter_of_the_gpu(handle: str, exported: bool):
+    refused = (
+        f"[1.2] [n1:1:0] ucp_mm.c:76   UCX  ERROR failed to register address 0xfcc9 (cuda) length 16384"
+        f" dmabuf_fd {handle} on md[7]=mlx5_7: Input/output error (md supports: host|cuda)\n"
+    )
+    codes = open_codes(refused)
+    assert ("gpu-integrated" in codes, "topology-refused" in codes) == (not exported, exported)
+
+
+def test_an_unsupported_mapping_is_read_where_the_error_has_no_text():
+    failed = (
+        "[1.2] [n1:1:0] ib_md.c:288  UCX  ERROR ibv_reg_dmabuf_mr(address=0xfcc9, length=16384,"
+        " access=0x10000f) failed: Unknown error 524\n"
+    )
+    assert open_codes(failed) == ("topology-refused", "iommu-groups-differ")

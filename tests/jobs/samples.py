@@ -257,7 +257,7 @@ SAMPLES = (
             "Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
             "Channel 01/0 : 0[0] -> 2[0] [send] via NET/IB/2/GDRDMA",
         ),
-        state="active", legs=(2, 0, 0), ranks=1, version="2.32.3", codes=("hca-not-selected",),
+        state="active", legs=(2, 0, 0), ranks=1, version="2.32.3", codes=(),
         devices=("mlx5_0", "mlx5_2"),
     ),
     Sample(

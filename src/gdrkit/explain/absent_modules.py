@@ -20,6 +20,9 @@ NOTHING = re.compile(
 )
 """What people write in place of an output that is empty."""
 
+NONE_COUNTED = "0"
+"""What `grep -c` prints where nothing matches."""
+
 PATTERN_CHARACTERS = 60
 """Length of a search pattern that is understood at most."""
 
@@ -36,7 +39,7 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
         lists = _listing(block.command)
         if lists is None or not _is_whole(block, transcript):
             continue
-        names = {line.text.split()[0] for line in block.lines if line.text.strip()}
+        names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
         for module in SOUGHT:
             if lists.search(f"{module} 16384 0") and module not in names:
                 numbers = (block.number, *(line.number for line in block.lines[:1]))
@@ -63,6 +66,8 @@ def _is_whole(block: Block, transcript: bool) -> bool:
     texts = [line.text.strip() for line in block.lines]
     if is_empty(block, transcript):
         return True
+    if _compiled("counts").search(block.command):
+        return texts == [NONE_COUNTED]
     rows = [text for text in texts if not text.startswith("Module ")]
     if not texts or not block.ended or any(line.cut for line in block.lines):
         return False
@@ -92,12 +97,13 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 
 _GREP = (
-    r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?P<options>(?:-[iEwF]{1,4} ){0,3})"
+    r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?P<options>(?:-[iEwFc]{1,5} ){0,3})"
     r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 _PATTERNS = {
     "lsmod": rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$",
     "modules": rf"^{_GREP} /proc/modules\s*$",
+    "counts": r"grep (?:-\w+ )*-\w*c\w* ",
     "plain": r"(?:\w|[|.^$-]|(?<=\w)\?)*",
     "row": r"[a-z]\w* +\d{3,} +-?\d+(?: |$)",
 }

@@ -16,9 +16,7 @@ from msgspec import structs
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
     ASKED,
-    SET,
     STATE,
-    WENT_ON,
     Answer,
     AnswerKind,
     OpenLine,
@@ -87,7 +85,8 @@ def answer(
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
     stopped = not works and (failing is None or failing in found[0].lines) if found else False
-    if found and (found[0].weight > NOTE or stopped):
+    beside = works and bool(found) and _is_listed(found[0], machines)
+    if found and (found[0].weight > NOTE or stopped) and not beside:
         return _several(found, machines, about)
     return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
 
@@ -204,14 +203,9 @@ def _other_failures(
     for machine in machines:
         for line in machine.open:
             codes = sorted(set(line.codes) & set(weights), key=lambda code: -weights[code])
-            if codes and _fails_alone(line) and not _explains(found[0].code, line):
+            if codes and line.fails and not _explains(found[0].code, line):
                 causes = tuple(RankedCause(code, code_page(code)[0], line.line) for code in codes)
                 yield OtherFailure(QuotedLine(line.line, line.text), causes[:MAX_OTHERS])
-
-
-def _fails_alone(line: OpenLine) -> bool:
-    """Whether a program printed a line because something failed, and not only because it was set so."""
-    return not line.claimed and line.note not in (WENT_ON, SET)
 
 
 def _explains(code: str, line: OpenLine) -> bool:

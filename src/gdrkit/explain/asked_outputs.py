@@ -6,7 +6,8 @@ is there, and the causes. The same output without it, shown whole, excludes them
 Sources: the rules, whose `reported_by` names most of these commands; nvidia-smi itself; NVIDIA IMEX guide,
 nvidia-imex-ctl; systemctl(1); NVIDIA/DCGM dcgmlib/dcgm_errors.h and dcgmi/Diag.cpp; GDS guide, gdscheck;
 libfabric util/info.c; Linux kernel/kallsyms.c; pciutils ls-kernel.c; pci.ids; kmod tools/modprobe.c;
-Linux fs/proc/meminfo.c; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; SUSE's kmod.
+Linux fs/proc/meminfo.c; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; SUSE's kmod;
+gpu-driver-container, nvidia-driver; amazon-ec2-utils, ec2-metadata.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gdrkit.explain.explanation import STATE
 from gdrkit.explain.lines import STAMP
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
+from gdrkit.programs.aws_ofi_nccl.rules import WITHOUT_GDR
 
 LINE_CHARACTERS = 300
 """How much of a line is searched for an output that is one short line."""
@@ -54,6 +56,24 @@ OUTPUTS = (
         codes=("iommu-translating",),
         shows=r"\biommu: Default domain type: Translated\b"
         r"|^(?!.*\biommu=(?:pt|off)\b).{0,60}\bBOOT_IMAGE=.*\bintel_iommu=on\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("acs-redirect",),
+        command=r"\blspci\b.*\bgrep\b.*\bACSCtl\b",
+        shows=r"\bReqRedir\+",
+        excludes=r"\A(?:^[ \t]{0,8}ACSCtl:[^\n]{0,60}\bReqRedir- CmpltRedir- [^\n]{0,80}(?:\n|\Z))+\Z",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("operator-module-missing",),
+        shows=r"\bperforming userspace-only install\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("efa-gdr-unsupported-instance",),
+        command=r"^ec2-metadata (?:-t|--instance-type)\b",
+        shows=rf"^instance-type: {WITHOUT_GDR.pattern}",
         states=True,
     ),
     AskedOutput(

@@ -96,6 +96,11 @@ class OpenLine(Struct, frozen=True, kw_only=True):
         return not self.claimed or self.note in (QUOTED, UNUSUAL)
 
     @property
+    def fails(self) -> bool:
+        """Whether an output reports a failure, and not a state or a setting that need not matter."""
+        return not self.claimed and self.note not in (ASKED, SET, STATE, WENT_ON)
+
+    @property
     def codes(self) -> tuple[str, ...]:
         return tuple(cause.code for cause in self.causes)
 

@@ -16,7 +16,7 @@ from gdrkit.explain.asked_outputs import asked_readings
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
-from gdrkit.explain.explanation import NO_ERROR, WENT_ON
+from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
 from gdrkit.explain.module_symbols import symbol_readings
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.readings import Reading, readings
@@ -149,7 +149,7 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         leads=message.leads,
         needs_module=not module and (message.loads or (from_kernel and _is_of_loading(match.causes))),
         message=message.name,
-        note=NO_ERROR if message.hides_error else "",
+        note=NO_ERROR if message.hides_error else STATE if message.states else "",
         goes_on=message.goes_on,
         of_log=is_of_nccl(line.text) and (message.make is not None or "NCCL WARN " in line.text),
     )

@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
 from gdrkit.rules.capabilities import OF_ITS_OWN
-from gdrkit.rules.rule import CauseTrait, Layer, Status
+from gdrkit.rules.rule import CauseTrait
 from gdrkit.verdict.cells import programs_of
 from gdrkit.verdict.makers import OF_NVIDIA, needs_nvidia
 
@@ -94,11 +94,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate, ...]:
     """Every cause that a text proves or leaves open, the likeliest first."""
     found: dict[str, list[Candidate]] = {}
-    failing = [line for machine in machines for line in machine.open]
-    proven = (rule_of(problem.code) for machine in machines for problem in machine.established)
-    if any(one.layer is Layer.KERNEL and one.default_status is Status.WARNING for one in proven):
-        topics = replace(topics, direct=False)  # not the memory of a GPU that is named
-    for candidate in _of_machines(machines, topics, failing):
+    for candidate in _of_machines(machines, topics):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
@@ -110,9 +106,9 @@ def is_foreign(code: str, topics: Topics) -> bool:
     return bool(topics.foreign) and needs_nvidia(code)
 
 
-def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
-    """The weight of a product that people name: what fails must fit it."""
-    lines = [line for line in failing if line.codes != (code,)]
+def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool) -> float:
+    """The weight of a product that people name: it must fit what fails, and follows what is proven."""
+    lines = [line for line in opened if line.codes != (code,)]
     if any(code in line.codes for line in lines):
         return HARDWARE
     if not (
@@ -120,11 +116,12 @@ def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> 
         or (code == "wsl" and (topics.rdma or topics.collective or topics.gpu))
     ):
         return 0.0
-    return BESIDE if lines else HARDWARE
+    return BESIDE if lines or proven else HARDWARE
 
 
 BEHIND = {
     "operator-module-missing": ("module-not-found",),
+    "efa-gdr-unsupported-instance": ("efa-p2p-unavailable",),
     "operator-stub": ("peermem-stub",),
     "rdma-device-not-in-container": ("no-rdma-device",),
     "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
@@ -179,18 +176,18 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     return ordered
 
 
-def _of_machines(
-    machines: tuple[TextMachine, ...], topics: Topics, failing: list[OpenLine]
-) -> Iterator[Candidate]:
+def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[Candidate]:
     """The causes that outputs prove or leave open, without those that they exclude."""
+    opened = [line for machine in machines for line in machine.open]
+    proven = any(machine.established for machine in machines)
     for machine in machines:
-        prints = any(not line.claimed for line in machine.open)
+        fails = any(line.fails for line in machine.open)
         for problem in machine.established:
             if not _is_beside(problem.code, machine):
-                yield _of_problem(problem, machine.name, topics, failing=prints)
+                yield _of_problem(problem, machine.name, topics, failing=fails)
         for line in machine.open:
             left = [code for code in line.codes if code not in machine.cleared]
-            for candidate in _of_line(line, topics, failing, left):
+            for candidate in _of_line(line, topics, opened, left, proven=proven):
                 excluded = _is_of_other_gpus(candidate.code, topics) or is_foreign(candidate.code, topics)
                 # where no line mentions a GPU, its causes are open only if the failure has no other ones
                 excluded = excluded or (
@@ -216,8 +213,7 @@ OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
 def _is_beside(code: str, machine: TextMachine) -> bool:
     """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
     about something else, such as a port, then leads."""
-    failing = [line for line in machine.open if not line.claimed and line.note not in (*NO_FAILURE, WENT_ON)]
-    codes = {one for line in failing for one in line.codes}
+    codes = {one for line in machine.open if line.fails and line.note != NO_ERROR for one in line.codes}
     settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
     return code == "gpu-integrated" and bool(codes) and not settled
 
@@ -261,9 +257,9 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
 
 
 def _of_line(
-    line: OpenLine, topics: Topics, failing: list[OpenLine], left: list[str]
+    line: OpenLine, topics: Topics, opened: list[OpenLine], left: list[str], *, proven: bool
 ) -> Iterator[Candidate]:
-    """The causes of a line; `left` are those that no output excludes."""
+    """The causes of a line; `left` are not excluded. `proven`: outputs prove a cause."""
     named = line.claimed and not line.printed and set(line.codes) <= HARDWARE_CODES
     only = len(line.causes) == 1 and not line.ruled_out and line.note != UNDECIDED
     first = ONLY_CAUSE if only else FIRST_CAUSE
@@ -275,30 +271,39 @@ def _of_line(
         listed = line.note == STATE or (code in LISTED and not line.note)
         if only and listed:
             weight = min(weight, FIRST_CAUSE)
+        if line.note == STATE:
+            weight = _state_weight(line, opened)
         if line.note == ASKED:
             weight = NOTE
         if line.note in (WENT_ON, SET):
             # what a program went on without did not stop it, and a setting that turns a path off is no
             # reason for another failure or for a crash
-            others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
+            others = any(one.note not in (WENT_ON, SET) and one.printed for one in opened)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else SETTING
         if _is_unneeded(line.codes, topics):
             weight = UNNEEDED
         yield Candidate(
             code=code,
-            weight=_hardware_weight(code, topics, failing) if named else weight,
+            weight=_hardware_weight(code, topics, opened, proven=proven) if named else weight,
             sureness=Sureness.LIKELY
             if only and not (line.claimed or listed) and line.note not in NO_FAILURE
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
-            printed=line.printed or (named and _fails_as_there(code, failing)),
+            printed=line.printed or (named and _fails_as_there(code, opened)),
         )
 
 
-def _fails_as_there(code: str, failing: Iterable[OpenLine]) -> bool:
+def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
+    """The weight of a state that need not matter: a note where a line fails that it does not explain."""
+    failing = {code for one in opened if one.fails for code in one.codes}
+    explains = any(own == code or brings_about(own, code) for own in line.codes for code in failing)
+    return FIRST_CAUSE if explains or not failing else NOTE
+
+
+def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
     """Whether a program fails with what a product brings about."""
-    return any(brings_about(code, line.codes[0]) for line in failing if line.printed and line.codes)
+    return any(brings_about(code, line.codes[0]) for line in opened if line.printed and line.codes)
 
 
 def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:

@@ -181,7 +181,7 @@ def _how_sure(answer: Answer, note: str) -> str:
         Sureness.POSSIBLE: "has this cause most often",
     }
     where = f", on {answer.machine}" if answer.machine else ""
-    seen = f": {note}" if note else ""
+    seen = f": {note}" if note and note != STATE else ""
     return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}{seen}."
 
 

@@ -33,7 +33,8 @@ _STATES_NOTHING = re.compile(
 failures without reporting any."""
 _ITEM = re.compile(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
 """An item of a list, which a person wrote in a code block."""
-_GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b")
+_GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b|\bUCX  (?:DEBUG|TRACE|DIAG|INFO)\b")
+"""Levels at which NCCL and UCX report what they try, and go on without: ucs/debug/log_def.h of UCX."""
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 LINE_CHARACTERS = 600
 """How much of a line is searched for words of failure."""
@@ -42,7 +43,7 @@ MOST_LINES = 5000
 
 
 def reports_failure(line: TextLine) -> bool:
-    """Whether an output reports a failure. NCCL goes on after what it says at the levels INFO and DIAG."""
+    """Whether an output reports a failure. Programs go on after what they say at some levels."""
     if is_raised(line.text):
         return True
     if line.kind not in ("machine", "shown") or _GOES_ON.search(line.text) or _ABILITY.match(line.text):

@@ -192,15 +192,16 @@ def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFindi
 
 
 def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
-    """Devices that NCCL lists on a host without using them in a channel there, though it uses others. Of a
-    host whose ranks the log does not show whole, nothing is known to be absent."""
+    """Devices that NCCL lists on a host without using them in a channel there, though it uses others and has
+    a rank for each: fewer ranks use fewer of them by design. Of a host whose ranks the log does not show
+    whole, nothing is known to be absent."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
     if job.expected is not None and job.expected > len(job.ranks):
         return
     hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
-    idle: dict[tuple[str, ...], list[tuple[str, int, int, LogPosition]]] = defaultdict(list)
+    idle: dict[tuple[str, ...], list[tuple[str, int, LogPosition]]] = defaultdict(list)
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
         for name in {rank.process for rank in ranks}:
@@ -210,17 +211,15 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
         legs = [leg for rank in ranks for leg in rank.legs if leg.carried in nccl_records.OVER_NETWORK]
         used = {part for leg in legs for part in leg.device.split("+")}
         unused = tuple(sorted(set(listed) - used))
-        if unused and used and "" not in used:
-            position = gathered.where(min(listed.values()))
-            idle[unused].append((host, len(ranks), len(listed), position))
+        if unused and used and "" not in used and len(ranks) >= len(listed):
+            idle[unused].append((host, len(ranks), gathered.where(min(listed.values()))))
     for names, positions in idle.items():
-        full = any(ranks >= devices for _, ranks, devices, _ in positions)
         more = f" and {len(positions) - 1} more hosts" if len(positions) > 1 else ""
         yield _found(
-            code="hca-not-selected", status="warning" if full else "note", subject=", ".join(names),
+            code="hca-not-selected", status="warning", subject=", ".join(names),
             seen=f"no channel uses {', '.join(names)} on {min(positions)[0]}{more}; NCCL lists it as usable",
             expected="channels over every device that should carry data",
-            ranks=sum(ranks for _, ranks, _, _ in positions),
+            ranks=sum(ranks for _, ranks, _ in positions),
             lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
         )  # fmt: skip
 

@@ -22,6 +22,15 @@ FORCE_PCIE = MessageTemplate(
     open_end=True,
     sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
 )
+P2P_REFUSED = MessageTemplate(
+    "kernel",
+    r"failing symbol_get of non-GPLONLY symbol {symbol:nvidia_p2p_\w+}",
+    ("driver-proprietary",),  # the open modules export these functions for GPL modules
+    source="Linux 6.6 and later kernel/module/main.c, __symbol_get(), commit 9011e49d54dc, which"
+    " distributions have in older kernels; aws/aws-parallelcluster issue 6014",
+    open_end=True,
+    sample="[  311.7] failing symbol_get of non-GPLONLY symbol nvidia_p2p_get_pages.",
+)
 NO_IMPORTER = MessageTemplate(
     "nvidia",
     "importer unable to handle MMIO without struct page",
@@ -60,6 +69,7 @@ ROWS = (
         " 550.90.07. Please update with matching NVIDIA driver package.",
     ),
     FORCE_PCIE,
+    P2P_REFUSED,
     NO_IMPORTER,
     MessageTemplate(
         "nvidia-peermem",

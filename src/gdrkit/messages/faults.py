@@ -175,7 +175,7 @@ ROWS = (
     ),
     MessageTemplate(
         "kernel",
-        r"failing symbol_get of non-GPLONLY symbol {:\w+}",
+        r"failing symbol_get of non-GPLONLY symbol {:(?!nvidia_p2p_)\w+}",
         meaning=Meaning(
             "A module looks up a symbol with symbol_get(), and the kernel refuses: the owner of "
             "the symbol does not export it for GPL modules only, so nvidia-fs cannot be "

@@ -56,6 +56,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     leads: bool = False  # its first cause is what it says itself, or by far the most frequent
     open_end: bool = False  # more text may follow it
     hides_error: bool = False  # it does not say with which error a call failed: more causes than these fit
+    states: bool = False  # it says what is used, and of nothing that it failed
     goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match

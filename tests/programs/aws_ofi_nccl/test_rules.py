@@ -128,6 +128,15 @@ def test_a_driver_before_the_file_leaves_it_open():
     assert missing(machine, efa_p2p_unavailable, only(machine)).source == "peer-to-peer of efa"
 
 
+def test_a_kernel_that_refuses_the_proprietary_functions_is_why():
+    for symbol, found in (("nvidia_p2p_get_pages", True), ("fs_register_dma_ops", False)):
+        line = f"[  311.7] failing symbol_get of non-GPLONLY symbol {symbol}.\n"
+        log = f"[    0.0] Linux version 5.10.205\n{line}"
+        machine = node(efa(p2p=None, version="2.6.0"), log=log)
+        seen = failed(machine, efa_p2p_unavailable, only(machine)).seen
+        assert ("symbol_get" in seen) is found
+
+
 def test_it_is_unknown_where_the_file_was_not_collected():
     machine = node(efa(p2p=None), complete=False)
 
@@ -191,8 +200,8 @@ def test_it_is_unknown_where_the_modules_on_disk_were_not_collected():
 # -- the instance --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["p3dn.24xlarge", "g4dn.metal"])
-def test_the_first_generation_of_efa_has_no_rdma(kind: str):
+@pytest.mark.parametrize("kind", ["p3dn.24xlarge", "g4dn.metal", "g5.48xlarge", "g6e.24xlarge"])
+def test_efa_of_these_instances_cannot_reach_the_gpu(kind: str):
     found = failed(node(efa(), on(kind)), efa_gdr_unsupported_instance)
 
     assert found.seen == kind
@@ -206,7 +215,7 @@ def test_instances_that_must_have_it_have_it(kind: str):
     assert passes(node(efa(), on(kind)), efa_gdr_unsupported_instance)
 
 
-@pytest.mark.parametrize("kind", ["p5.4xlarge", "g5.48xlarge", "g7e.8xlarge", "g6.24xlarge"])
+@pytest.mark.parametrize("kind", ["p5.4xlarge", "g7e.8xlarge"])
 def test_of_other_instances_no_file_tells(kind: str):
     assert missing(node(efa(), on(kind)), efa_gdr_unsupported_instance).source == f"RDMA of EFA on {kind}"
 

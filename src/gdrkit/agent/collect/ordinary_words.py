@@ -115,21 +115,21 @@ _WORDS = """
     openucx opera operaci operacja operating operation operations operator operazione optimal option
     optional options oracle order original osapi oscreateosdescriptorfromiomemory osinit osmemdesc osrelease
     other others outer outofmemoryerror output outside overflow overlay override overriding owned owner
-    package packages packed packet packets pagemap pager pages paging pairs panic parallels param parameter
-    parameters params parent parentheses parmtype parse parsed parser partial partition partitions partner
-    partners parts party pascal pasid passed passendes passes passthrough pasta patch paths payload pcieport
-    pciutils peerdirect peermappingoverride peermem peermemlinkage peers people perftest perhaps permanent
-    permessa permesso permise permiso permiss permission permissions permissive permitida permitted
-    persistent phase physfn physical pingpong pinned pipeline pkeys pkgconfig place plain plane planes
-    platform please pliku plugin plugins pmflt pmfsltd pmorjan pointer policy ports positions posix
-    possibilities possible posted postinst posts power powerpc prediction prefer prefix prehopper prepost
-    pretty primary prime print printed printf printk prints private privilege probe probed problem process
-    processes processgroupnccl processing processor processors product products profile program programs
-    progress project proof properties property proprietary props protected protection proto protocol
-    protocole protocollo protocolo protok protokoll prove provi provider providers proxy prune przekroczony
-    przydzieli python pytorch quadro quality query question queue queues quiet quote quoted rails raises
-    ramfs range ranks ransport rates ration rcvbuf rdmacm rdmatransport reach reached reaches readable
-    readlink reads ready reason reasons reboot receive received receiver receives receiving recent
+    package packages packed packet packets pagemap pager pages paging pairs panic parallelcluster parallels
+    param parameter parameters params parent parentheses parmtype parse parsed parser partial partition
+    partitions partner partners parts party pascal pasid passed passendes passes passthrough pasta patch
+    paths payload pcieport pciutils peerdirect peermappingoverride peermem peermemlinkage peers people
+    perftest perhaps permanent permessa permesso permise permiso permiss permission permissions permissive
+    permitida permitted persistent phase physfn physical pingpong pinned pipeline pkeys pkgconfig place
+    plain plane planes platform please pliku plugin plugins pmflt pmfsltd pmorjan pointer policy ports
+    positions posix possibilities possible posted postinst posts power powerpc prediction prefer prefix
+    prehopper prepost pretty primary prime print printed printf printk prints private privilege probe probed
+    problem process processes processgroupnccl processing processor processors product products profile
+    program programs progress project proof properties property proprietary props protected protection proto
+    protocol protocole protocollo protocolo protok protokoll prove provi provider providers proxy prune
+    przekroczony przydzieli python pytorch quadro quality query question queue queues quiet quote quoted
+    rails raises ramfs range ranks ransport rates ration rcvbuf rdmacm rdmatransport reach reached reaches
+    readable readlink reads ready reason reasons reboot receive received receiver receives receiving recent
     recommended record recover recovery recurso recusada redirect redirects refcnt reference refused refuses
     regattr regex region regions register registered registering registers registrable registration
     registrations registry registrydwords registrydwordsperdevice regmr regression rejected release releases

@@ -194,7 +194,7 @@ ROWS = (
         source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp",
         versions="1.13.0 and later",
         decides=False,
-        goes_on=True,  # EFA's driver may reach GPU memory without a dma-buf
+        states=True,  # EFA's driver may reach GPU memory without a dma-buf
     ),
     _ofi(
         "Will not use DMA-BUF, requires Libfabric 1.20 or greater", ("libfabric-too-old",), source=_DMABUF,
@@ -218,7 +218,7 @@ ROWS = (
     ),
     _ofi(
         "Passed fd handle, but not compiled with DMA-BUF support", ("libfabric-too-old",),
-        source="aws/aws-ofi-nccl src/nccl_ofi_api.cpp", versions="1.13.0 and later",
+        source="aws/aws-ofi-nccl src/nccl_ofi_api.cpp: of its build", versions="1.13.0 and later",
     ),
     _ofi(
         "GIN only supports RDMA transport protocol", ("gin-unavailable",),

@@ -6,6 +6,7 @@ import re
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.rdma import RdmaDevice
@@ -35,6 +36,7 @@ _INFO = "fi_info -p efa -t FI_EP_RDM"
 _COST = "GPU memory is copied through host memory, or the program stops."
 _PEERMEM = "efa_nv_peermem"
 _NO_EFA = NotApplicable("there is no EFA device")
+_P2P_REFUSED = r"failing symbol_get of non-GPLONLY symbol nvidia_p2p_"
 OF_ITS_OWN = (2, 6)
 FOR_DRIVER_580 = (2, 17, 3)
 """Releases of the module efa: with the file device/p2p, and with the newer form of NVIDIA's calls.
@@ -88,7 +90,9 @@ def efa_p2p_unavailable(node: Node, device: RdmaDevice) -> Outcome:
     have GPUDirect RDMA, the plugin aws-ofi-nccl stops.
 
     How to tell: The file device/p2p of the device in /sys/class/infiniband is empty or missing: Linux's own
-    efa has no such path. With FI_LOG_LEVEL=warn libfabric prints the error of its trial.
+    efa has no such path. Or the kernel refuses it those of the proprietary driver, and logs `failing
+    symbol_get of non-GPLONLY symbol nvidia_p2p_get_pages`. With FI_LOG_LEVEL=warn libfabric prints
+    the error of its trial.
 
     What to do: Install the newest EFA installer, which has the module efa and libfabric, and the open kernel
     modules of NVIDIA. Remove settings that turn peer-to-peer off.
@@ -96,9 +100,13 @@ def efa_p2p_unavailable(node: Node, device: RdmaDevice) -> Outcome:
     Why: libfabric registers two pages of GPU memory when it starts, as a dma-buf and by address. The
     result holds for the whole run.
 
-    Source: ofiwg/libfabric prov/efa/src/efa_hmem.c; amzn/amzn-drivers kernel/linux/efa.
+    Source: ofiwg/libfabric prov/efa/src/efa_hmem.c; amzn/amzn-drivers kernel/linux/efa; for symbol_get,
+    aws/aws-parallelcluster issue 6014: open modules and EFA installer 1.29.0, both.
     """
     expected = "NVIDIA, or NVIDIA peermem"
+    refused = last_line_if_any(node, _P2P_REFUSED)
+    if refused is not None:
+        return Failed(seen=refused.text, expected="the open kernel modules", subject=device.name)
     try:
         provider = p2p_provider(node, device)
     except EvidenceAbsent as error:
@@ -191,7 +199,9 @@ def efa_peermem_proprietary_driver(node: Node, _: str) -> Outcome:
     return Failed(seen="the proprietary driver is loaded", expected="the open driver", subject=_PEERMEM)
 
 
-_WITHOUT_RDMA = re.compile(r"(?:p3dn|g4dn)\.")
+WITHOUT_GDR = re.compile(r"(?:p3dn|g4dn|g5|g6|g6e|gr6)\.")
+"""Instances with GPUs and EFA, and no GPUDirect RDMA. Source: a maintainer in aws/aws-ofi-nccl issue 547, of
+August 2025: only the P series from p4d on has it. G7e is newer, and below."""
 
 
 _MUST_HAVE_IT = re.compile(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
@@ -209,19 +219,20 @@ _MUST_HAVE_IT = re.compile(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(
     references=(_EFA,),
 )
 def efa_gdr_unsupported_instance(node: Node, _: str) -> Outcome:
-    """The EFA device of this instance has no RDMA, so it cannot access GPU memory.
+    """The hardware of this instance gives EFA no access to GPU memory.
 
     Cost: NCCL copies through host memory.
 
-    How to tell: libfabric prints `the EFA device does not have RDMA support`; p3dn and g4dn are such
-    instances.
+    How to tell: libfabric prints `the EFA device does not have RDMA support`, or fails to register CUDA
+    memory. p3dn, g4dn, g5, g6 and g6e are such instances: `ec2-metadata -t`.
 
-    What to do: Use an instance with EFA of the second generation or newer, such as p4d or p5.
+    What to do: Use an instance that has it, such as p4d or p5. No driver, module or libfabric helps here.
 
-    Why: The first generation of EFA sends and receives only.
+    Why: The first generation of EFA sends and receives only. In instances of the G series the GPU and the
+    EFA cannot reach each other, whatever the GPU can do elsewhere.
 
-    Source: ofiwg/libfabric prov/efa/src/efa_user_info.c; aws/aws-ofi-nccl src/platform-aws.cpp lists the
-    instances that must have it.
+    Source: aws/aws-ofi-nccl issue 547; ofiwg/libfabric prov/efa/src/efa_user_info.c; aws/aws-ofi-nccl
+    src/platform-aws.cpp lists the instances that must have it.
     """
     if not efa_devices(node):
         return _NO_EFA
@@ -229,8 +240,10 @@ def efa_gdr_unsupported_instance(node: Node, _: str) -> Outcome:
         kind = instance_type(node)
     except EvidenceAbsent:
         return NotApplicable(f"not a machine of {VENDOR}")
-    if _WITHOUT_RDMA.match(kind):
-        return Failed(seen=kind, expected="an instance with RDMA, such as p4d or p5", subject="EFA")
+    if WITHOUT_GDR.match(kind):
+        return Failed(
+            seen=kind, expected="an instance with GPUDirect RDMA, such as p4d or p5", subject="EFA"
+        )
     if _MUST_HAVE_IT.match(kind):
         return Passed(f"aws-ofi-nccl requires it on {kind}")
     raise EvidenceMissing(Missing(f"RDMA of EFA on {kind}", MissingReason.UNDECIDED, _INFO))
@@ -250,19 +263,23 @@ FOR_DMABUF, FOR_PLUGIN, PLUGIN_SINCE = (1, 20), (1, 22), (1, 13)
     references=(_EFA,),
 )
 def libfabric_too_old(node: Node, _: str) -> Outcome:
-    """The libfabric that the program loads is too old.
+    """The libfabric that the program loads, or with which its plugin was built, is too old.
 
     Cost: The plugin aws-ofi-nccl stops, or does without dma-buf.
 
     How to tell: `fi_info --version` in the job's environment shows less than 1.20 (dma-buf) or 1.22 (EFA
-    with aws-ofi-nccl from 1.13 on).
+    with aws-ofi-nccl from 1.13 on). Of the build, the plugin's log says `not compiled with DMA-BUF support`
+    or `Will not use DMA-BUF, requires Libfabric 1.20`.
 
     What to do: Install the newest EFA installer in the image, and check LD_LIBRARY_PATH: /opt/amazon/efa/lib
-    must come before other copies.
+    must come before other copies. If the log tells of the build, install a newer aws-ofi-nccl, or build it
+    with libfabric 1.20 or newer: another libfabric alone does not help.
 
-    Why: The plugin needs functions of newer releases to keep CUDA out of the transport.
+    Why: The plugin needs functions of newer releases to keep CUDA out of the transport. Whether it can pass
+    a dma-buf on is decided when it is built, by the headers of libfabric.
 
-    Source: aws/aws-ofi-nccl src/nccl_ofi_net.cpp, src/nccl_ofi_dmabuf.cpp, src/nccl_ofi_ofiutils.cpp.
+    Source: aws/aws-ofi-nccl src/nccl_ofi_net.cpp, src/nccl_ofi_dmabuf.cpp, src/nccl_ofi_ofiutils.cpp,
+    src/nccl_ofi_api.cpp, m4/check_pkg_libfabric.m4.
     """
     copy = _libfabric(node)
     if isinstance(copy, NotApplicable):

@@ -203,8 +203,8 @@ ROWS = (
     ),
     _line(
         "Unable to initialize any transports. returning error",
-        ("no-rdma-device", "verbs-library-missing"),
-        source="NVIDIA/nvshmem src/host/transport/transport.cpp",
+        ("no-rdma-device", "verbs-library-missing", "peermem-not-loaded"),
+        source="NVIDIA/nvshmem src/host/transport/transport.cpp, after each transport has said why",
     ),
     _line(
         "nvshmemi_common_init failed, continuing", _NO_TRANSPORT, decides=False,

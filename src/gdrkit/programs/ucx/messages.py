@@ -31,9 +31,9 @@ _NO_HMEM = ("ofi-lacks-hmem", "efa-p2p-unavailable", "libfabric-too-old")
 
 ROWS = (
     _line(
-        "GPUDirect RDMA is {state:not detected|disabled}",
+        "cuda GPUDirect RDMA is {state:not detected|disabled}",
         _FILES,
-        source=f"{_IB}: `not detected by checking FILE` from 1.18.0 on; `disabled` before",
+        source=f"{_IB}: `not detected by checking FILE` from 1.18.0 on; `disabled` before; also of rocm",
         decides=False,
         sample="mlx5_0: cuda GPUDirect RDMA is not detected by checking /sys/module/nvidia_peermem/version",
     ),
@@ -72,7 +72,17 @@ ROWS = (
         source=f"openucx/ucx src/uct/ib/base/ib_log.c; {_IB} in 1.14 and before",
     ),
     _line(
-        r"failed to register address {pointer:0x[0-9a-f]+} (cuda{kind:[\w-]*})",
+        r"failed to register address {pointer:0x[0-9a-f]+} (cuda{kind:[\w-]*}) length {size:\d+}"
+        r" dmabuf_fd {fd:\d+}",
+        ("dmabuf-mr-refused", "topology-refused", "iommu-groups-differ", *_REGISTER, "memlock-limit"),
+        source="openucx/ucx src/ucp/core/ucp_mm.c: the GPU's driver gave a dma-buf",
+        versions="1.14.0 and later",
+        decides=False,
+        sample="failed to register address 0x7f0000000000 (cuda) length 16384 dmabuf_fd 51 on md[7]=a: x",
+    ),
+    _line(
+        r"failed to register address {pointer:0x[0-9a-f]+} (cuda{kind:[\w-]*})"
+        r"{:(?! length \d+ dmabuf_fd \d)}",
         (*causes_of("ibv_reg_mr", EFAULT), *_REGISTER, "dmabuf-mr-refused", "memlock-limit"),
         source="openucx/ucx src/ucp/core/ucp_mm.c; the mem_type bit instead of a name up to 1.12",
         sample="failed to register address 0x7f0000000000 (cuda) length 65536 on md[4]=mlx5_0: Input/output",
