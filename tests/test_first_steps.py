@@ -44,6 +44,7 @@ HOW_TO_NOT_RUN = {
     r"^gdr config check (?:cluster-policy|deployment/|job)": "needs a manifest: test_examples.py has one",
     r"--compare gpu1 gpu2": "needs a run with these nodes: test_examples.py has one",
     r"tool install": "installs gdr: the first pages do",
+    r"^sudo ip link set ": "changes an interface that a Spark has",
     r"fleet doctor --resume\b": "needs a run over nodes of which some gave no answer",
 }
 """The same of the how-to pages, in which several lines are about one form."""

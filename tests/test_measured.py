@@ -44,6 +44,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "How fast pairs of nodes are": "ENOUGH of fleet/slow.py",
         "Ray": "WINDOW_BYTES and BUNDLE_LIMIT_BYTES of fleet/ray.py",
     },
+    "docs/geforce.md": {"Patched or not": "measured by others, as named"},
     "docs/lab.md": {"What it needs": "the size of the cache", "How long things take": "lab/machine.py"},
     "docs/nccl-model.md": {"From file to graph": "src/graph/topo.cc of NCCL"},
     "docs/nccl.md": {"Supported logs": "WORTH_TWO_BYTES of jobs/workers.py"},
