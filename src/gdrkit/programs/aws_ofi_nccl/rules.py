@@ -272,7 +272,7 @@ def libfabric_too_old(node: Node, _: str) -> Outcome:
     or `Will not use DMA-BUF, requires Libfabric 1.20`.
 
     What to do: Install the newest EFA installer in the image, and check LD_LIBRARY_PATH: /opt/amazon/efa/lib
-    must come before other copies. If the log tells of the build, install a newer aws-ofi-nccl, or build it
+    must come before other copies. If the log shows the build, install a newer aws-ofi-nccl, or build it
     with libfabric 1.20 or newer: another libfabric alone does not help.
 
     Why: The plugin needs functions of newer releases to keep CUDA out of the transport. Whether it can pass
