@@ -131,7 +131,7 @@ MORE_THAN_A_NAME = (
 """What a node may call itself to be taken for several, for another one or for an option."""
 ORDINARY = (
     "gpu1", "all-1", "ALLEN", "alls", "all.example.com", "default1", "localhost1", "mylocalhost", "n-1",
-    "n_1", "gpu1.rack2.example.com", "10g-node", "0xgpu", "n1.2", "UNGROUPED2",
+    "n_1", "gpu1.rack2.example.com", "10g-node", "0xgpu", "n1.2", "UNGROUPED2", "n1.logan.example",
 )  # fmt: skip
 
 

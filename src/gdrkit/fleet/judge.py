@@ -238,7 +238,7 @@ def made_up(target: str) -> str:
     return ("node_" + "".join(letters))[:NAME_LIMIT]
 
 
-_FILES = re.compile(r"\.(?:t?[gx]z|bz2|zst|tar|log)(?:-\d+)?", re.ASCII)
+_FILES = re.compile(r"\.(?:t?[gx]z|bz2|zst|tar|log)(?:-\d+)?\Z", re.ASCII)
 """The end of the name of a bundle, a sosreport or a bug report, and of several of one name."""
 
 
