@@ -6,7 +6,6 @@ The programs are hidden from everything that a test starts: in a mount namespace
 from __future__ import annotations
 
 import ast
-import datetime
 import json
 import os
 import random
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from lab.cache import TOOLS
 
+from tests.seed import SEED
 from tests.system_programs import PACKAGES, found, how_to_install, program
 from tests.test_linters import PYTHON, ROOT
 
@@ -59,8 +59,6 @@ TOGETHER = [
 ]
 """What composes machines or starts daemons, besides tests/machines; other tests of commands need a node
 alone, as these do."""
-SEED = os.environ.get("GDRKIT_SEED") or datetime.date.today().isoformat()
-"""Every day a third of these files is run; a failure names the seed."""
 ON_EVERY_MACHINE = {
     "apt-cache", "apt-get", "bash", "cat", "dpkg-deb", "dpkg-query", "env", "head", "mount", "sh", "sleep",
     "sudo", "tar", "tr", "true", "uname",

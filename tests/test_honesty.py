@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import random
 
 import pytest
@@ -15,12 +13,10 @@ from gdrkit.verdict.path_state import State
 from tests.claims import Claims, ConsumerClaim, claims, offences
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
+from tests.seed import SEED
 
 SAMPLE = 12
 """Sources hidden on each node, one at a time and all together. tools/hidings.py hides every one."""
-
-SEED = os.environ.get("GDRKIT_SEED") or datetime.date.today().isoformat()
-"""Every day hides others; a failure names the seed."""
 
 
 OPEN = {

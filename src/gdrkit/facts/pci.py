@@ -134,7 +134,7 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
         except EvidenceMissing:
             continue
         if found:
-            if _unseen(node):  # one more may be among them, such as one that fell off the bus
+            if _is_in_part(node):  # one more may be among them, such as one that fell off the bus
                 raise reason.fresh()
             return found
         looked = looked or ask is sources[0]
@@ -143,11 +143,11 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
     raise reason.fresh()
 
 
-def _unseen(node: Node) -> frozenset[str]:
-    """The functions that sysfs lists, and of which nothing shows what they are."""
+def _is_in_part(node: Node) -> bool:
+    """Whether sysfs lists a function of which nothing shows what it is."""
     listed = filter(_ADDRESS.fullmatch, if_missing((), node.list, ROOT))
     known = {device.address for device in if_missing((), _listed_devices, node)}
-    return frozenset(one for one in listed if one not in known and not there(node, f"{ROOT}/{one}/uevent"))
+    return any(one not in known and not there(node, f"{ROOT}/{one}/uevent") for one in listed)
 
 
 def _by_driver(node: Node) -> tuple[PciGpu, ...]:

@@ -33,10 +33,7 @@ def call(
     much. Raises FileNotFoundError."""
     import subprocess
 
-    with (
-        temporary_file() as source,
-        temporary_file() as errors,
-    ):
+    with temporary_file() as source, temporary_file() as errors:
         source.write(given)
         source.seek(0)
         command = [program_path(words[0]), *words[1:]]

@@ -22,9 +22,11 @@ FORCE_PCIE = MessageTemplate(
     open_end=True,
     sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
 )
+SYMBOL_REFUSED = "failing symbol_get of non-GPLONLY symbol "
+"""How the kernel begins to say so; the symbol follows."""
 P2P_REFUSED = MessageTemplate(
     "kernel",
-    r"failing symbol_get of non-GPLONLY symbol {symbol:nvidia_p2p_\w+}",
+    rf"{SYMBOL_REFUSED}{{symbol:nvidia_p2p_\w+}}",
     ("driver-proprietary",),  # the open modules export these functions for GPL modules
     source="Linux 6.6 and later kernel/module/main.c, __symbol_get(), commit 9011e49d54dc, which"
     " distributions have in older kernels; aws/aws-parallelcluster issue 6014",

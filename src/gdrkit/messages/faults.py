@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from gdrkit.messages.driver import SYMBOL_REFUSED
 from gdrkit.messages.message import Meaning, MessageTemplate
 from gdrkit.messages.verbs_failures import causes_of
 
@@ -175,7 +176,7 @@ ROWS = (
     ),
     MessageTemplate(
         "kernel",
-        r"failing symbol_get of non-GPLONLY symbol {:(?!nvidia_p2p_)\w+}",
+        rf"{SYMBOL_REFUSED}{{:(?!nvidia_p2p_)\w+}}",
         meaning=Meaning(
             "A module looks up a symbol with symbol_get(), and the kernel refuses: the owner of "
             "the symbol does not export it for GPL modules only, so nvidia-fs cannot be "

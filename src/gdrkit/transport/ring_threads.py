@@ -102,7 +102,8 @@ class RingThreads:
                 if gpu and self.sending:
                     at, ready = gpu.read(target, source, size)
                     yield from passed(ready)
-                    ctypes.memmove(target, at, size * (at != target))
+                    if at != target:
+                        ctypes.memmove(target, at, size)
                 elif gpu:
                     yield from passed(gpu.copied(target, source, size))
                 else:

@@ -176,15 +176,15 @@ WORDS = {
     Condition.READ: "NICs do not read this GPU's memory",
 }
 LASTING = {
-    "consumer": "NVIDIA does not support GPUDirect RDMA on GeForce GPUs",
-    "integrated": "this GPU has no memory of its own that a NIC could reach",
+    "gpu-consumer": "NVIDIA does not support GPUDirect RDMA on GeForce GPUs",
+    "gpu-integrated": "this GPU has no memory of its own that a NIC could reach",
 }
-"""Reasons that no change of the machine removes, by what the product is."""
+"""Reasons that no change of the machine removes, by the code of the product."""
 
 
 def lasting(topology: Topology, gpu: TopologyGpu) -> str:
     """Why this product never does GPUDirect RDMA; "" if it may."""
-    return LASTING.get(refusal(topology, gpu).removeprefix("gpu-"), "")
+    return LASTING.get(refusal(topology, gpu), "")
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:

@@ -12,6 +12,7 @@ from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
+from gdrkit.messages.driver import SYMBOL_REFUSED
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL, SWITCH, without_dmabuf
 from gdrkit.programs.aws_ofi_nccl.facts import (
@@ -36,7 +37,7 @@ _INFO = "fi_info -p efa -t FI_EP_RDM"
 _COST = "GPU memory is copied through host memory, or the program stops."
 _PEERMEM = "efa_nv_peermem"
 _NO_EFA = NotApplicable("there is no EFA device")
-_P2P_REFUSED = r"failing symbol_get of non-GPLONLY symbol nvidia_p2p_"
+_P2P_REFUSED = f"{SYMBOL_REFUSED}nvidia_p2p_"
 OF_ITS_OWN = (2, 6)
 FOR_DRIVER_580 = (2, 17, 3)
 """Releases of the module efa: with the file device/p2p, and with the newer form of NVIDIA's calls.

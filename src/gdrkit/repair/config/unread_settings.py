@@ -47,9 +47,9 @@ def unread_faults(text: str, read: set[tuple[str, str]]) -> Iterator[ConfigFault
             continue
         for found in _compiled("mention").finditer(line):
             name, value = found["name"], found["value"]
-            number = own_line(lines, first, name)
             if name in reported or _is_read(read, name, value):
                 continue
+            number = own_line(lines, first, name)
             refers = _compiled("reference").fullmatch(value)
             other = (refers["name"] or refers["braced"]) if refers else ""
             given = (default.get(other) or refers["default"]) if refers else ""
