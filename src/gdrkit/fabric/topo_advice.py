@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gdrkit.fabric.nccl.view import LASTING, DirectionView, NcclView
+from gdrkit.fabric.nccl.view import DirectionView, NcclView
 from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
+from gdrkit.fabric.topology.products import CONSUMER, INTEGRATED
 
 LEVELS = ("PHB", "SYS")
 """The levels beyond the default, nearest first."""
@@ -51,7 +52,7 @@ def _nothing_direct(
     if not views or any(view.direct for view in views):
         return
     reasons = {view.because for view in views}
-    if lasting := sorted(reasons.intersection(LASTING.values())):
+    if lasting := sorted(reasons.intersection((CONSUMER.sentence, INTEGRATED.sentence))):
         yield f"no setting changes this: {lasting[0]}; buffers go through host memory"
         reasons.difference_update(lasting)
         if not reasons:

@@ -20,7 +20,7 @@ from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port
 from gdrkit.fabric.topology import graph
 from gdrkit.fabric.topology.graph import Net, Role, SmiPath, Topology, TopologyDevice
 from gdrkit.fabric.topology.paths import DevicePath, device_path, obstacles, smi_paths
-from gdrkit.fabric.topology.products import refusal
+from gdrkit.fabric.topology.products import INTEGRATED, refusal
 
 NOT_STATED = "of a link layer that is not stated"
 
@@ -52,7 +52,8 @@ def _nets(topology: Topology) -> list[Net]:
 
 def _gpu(topology: Topology, gpu: graph.TopologyGpu) -> LinkedGpu:
     links = _links(topology, gpu.address, idles=True)
-    return LinkedGpu(gpu.address, _attachment(topology, gpu), links, refusal(topology, gpu))
+    refused = refusal(topology, gpu)
+    return LinkedGpu(gpu.address, _attachment(topology, gpu), links, refused.code if refused else "")
 
 
 def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
@@ -66,7 +67,7 @@ def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
 
 
 def _is_integrated(topology: Topology, gpu: graph.TopologyGpu) -> bool:
-    return refusal(topology, gpu) == "gpu-integrated"
+    return refusal(topology, gpu) is INTEGRATED
 
 
 def _function(topology: Topology, net: Net) -> NicFunction:

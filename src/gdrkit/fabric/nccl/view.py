@@ -19,9 +19,9 @@ from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
 from gdrkit.fabric.topology.from_nccl_xml import pci_address
-from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
+from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology
 from gdrkit.fabric.topology.nccl_defaults import completed
-from gdrkit.fabric.topology.products import refusal
+from gdrkit.fabric.topology.products import lasting
 from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.facts.cuda_attributes import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
@@ -175,16 +175,6 @@ WORDS = {
     Condition.PARTITION: "the GPU is a partition",
     Condition.READ: "NICs do not read this GPU's memory",
 }
-LASTING = {
-    "gpu-consumer": "NVIDIA does not support GPUDirect RDMA on GeForce GPUs",
-    "gpu-integrated": "this GPU has no memory of its own that a NIC could reach",
-}
-"""Reasons that no change of the machine removes, by the code of the product."""
-
-
-def lasting(topology: Topology, gpu: TopologyGpu) -> str:
-    """Why this product never does GPUDirect RDMA; "" if it may."""
-    return LASTING.get(refusal(topology, gpu), "")
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:

@@ -16,12 +16,12 @@ from gdrkit.fabric.nccl.view import (
     NcclPair,
     NcclView,
     ignored_settings,
-    lasting,
     left_out,
 )
 from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import ASSUMED_CAPABILITY, ASSUMED_GPUS, ASSUMED_NICS
 from gdrkit.fabric.topology.paths import smi_paths
+from gdrkit.fabric.topology.products import lasting
 from gdrkit.programs.nccl.releases import Release, model_basis, release
 from gdrkit.programs.nccl.settings import allows
 
