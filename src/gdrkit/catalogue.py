@@ -204,6 +204,41 @@ CODES: Mapping[str, str] = {
 """The module that declares each code, by layer from the hardware up. The order is that of findings which are
 otherwise alike. It is written by hand, since only loading all rules would show which codes there are."""
 
+ABOUT_GPUS = frozenset({
+    "rules.acs_bits_differ",
+    "rules.acs_redirect",
+    "rules.bar1",
+    "rules.dependency_failed",
+    "rules.efa_mapping_refused",
+    "rules.gpu_cdmm",
+    "rules.gpu_kinds",
+    "rules.gpu_needs_reset",
+    "rules.gpu_refused",
+    "rules.gpu_states",
+    "rules.gpu_unsupported",
+    "rules.init_failed",
+    "rules.lock_inversion",
+    "rules.memory_not_registrable",
+    "rules.module_admission",
+    "rules.module_build",
+    "rules.module_configuration",
+    "rules.module_signature",
+    "rules.module_symbols",
+    "rules.nvswitch_fabric_down",
+    "rules.ofed_rebuilt_after_driver",
+    "rules.peermem_blocks_ofed",
+    "rules.peermem_not_loaded",
+    "rules.peermem_not_persistent",
+    "rules.peermem_redundant",
+    "rules.peermem_registration_refused",
+    "rules.peermem_stub",
+    "rules.rdma_lacks_peer_api",
+    "rules.topology_refused",
+    "rules.vmm_not_rdma_capable",
+})  # fmt: skip
+"""The modules whose rules all have GPUs, pairs or NVIDIA's modules for subjects: none of them is loaded
+where a node is known to have no GPU."""
+
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 """A code, for the documents: their schemas list every one."""
 
@@ -265,14 +300,6 @@ def rule_of(code: str) -> Rule:
 def every_rule() -> tuple[Rule, ...]:
     """Every rule, in the order of the codes."""
     return tuple(map(rule_of, CODES))
-
-
-@functools.cache
-def load_order() -> tuple[Rule, ...]:
-    """The rules about loading a module, in the order in which modprobe and the kernel check."""
-    from gdrkit.rules.load_order import in_load_order
-
-    return in_load_order(every_rule())
 
 
 # -- messages ------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import gdrkit
-from gdrkit.catalogue import CODES, every_rule, load_order
+from gdrkit.catalogue import ABOUT_GPUS, CODES, every_rule, rule_of
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.rules.capabilities import ConsumerPath
 from gdrkit.rules.deciding_command import fill
-from gdrkit.rules.load_order import OF_ANY_MODULE, checks_at
+from gdrkit.rules.load_order import OF_ANY_MODULE, checks_at, in_load_order
 from gdrkit.rules.rule import Rule, SettledBy, Status
 from gdrkit.rules.stage import Stage
 from gdrkit.verdict.cells import cells_of
@@ -108,7 +109,7 @@ def test_only_nvidia_peermem_has_codes_of_its_own():
 
 
 def test_the_order_of_loading_is_total():
-    positions = [rule.loading for rule in load_order()]
+    positions = [rule.loading for rule in in_load_order(every_rule())]
 
     assert positions == sorted(positions)
     assert len(positions) == len(set(positions)) == sum(rule.loading is not None for rule in every_rule())
@@ -122,6 +123,20 @@ def test_one_list_has_all_rules_that_apply_to_any_module():
         OF_ANY_MODULE
     )
     assert [rule for stage in Stage for rule in checks_at(stage)] == list(OF_ANY_MODULE)
+
+
+@each(rule_of(code) for code, module in CODES.items() if module in ABOUT_GPUS)
+def test_a_rule_about_gpus_has_no_subject_without_one(rule: Rule):
+    """The RDMA devices, the NICs and the modules of this node are not known, but its PCI devices are."""
+    bridge = {"class": "0x060000\n", "vendor": "0x8086\n", "device": "0x1237\n"}
+    without_gpu = Node(
+        MemoryHost({f"sys/bus/pci/devices/0000:00:00.0/{name}": text for name, text in bridge.items()})
+    )
+    assert tuple(rule.per(without_gpu)) == ()
+
+    unknown = Node(MemoryHost({}))
+    with pytest.raises(EvidenceMissing):
+        tuple(rule.per(unknown))
 
 
 def test_a_rule_takes_paths_of_one_program_or_capabilities():

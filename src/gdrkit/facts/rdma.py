@@ -304,13 +304,15 @@ def _gid_kind(node: Node, folder: str, index: int) -> str:
 @fact
 def pairs(node: Node) -> tuple[Pair, ...]:
     """Every GPU with every RDMA device. Raises TargetError for more pairs than any machine has."""
-    return _paired(gpus(node), rdma_devices(node))
+    some_gpus = gpus(node)
+    return _paired(some_gpus, rdma_devices(node)) if some_gpus else ()
 
 
 @fact
 def hardware_pairs(node: Node) -> tuple[Pair, ...]:
     """Every GPU with every RDMA device that is hardware: only these have a path between them."""
-    return _paired(gpus(node), nics(node))
+    some_gpus = gpus(node)
+    return _paired(some_gpus, nics(node)) if some_gpus else ()
 
 
 def _paired(some_gpus: tuple[PciGpu, ...], devices: tuple[RdmaDevice, ...]) -> tuple[Pair, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,7 +14,6 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
-from gdrkit.loader import Prediction
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.means import can_do, has_packages, means, platform_of
 from gdrkit.repair.remedies import remedy_of
@@ -46,6 +46,9 @@ from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState, State
+
+if TYPE_CHECKING:
+    from gdrkit.loader import Prediction
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
 """Computes the ceiling of each pair, by GPU and RDMA device."""

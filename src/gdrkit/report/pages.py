@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 from msgspec import Struct
 
 from gdrkit.catalogue import every_rule, rule_of
@@ -69,9 +71,8 @@ def sections(rule: Rule) -> tuple[str, dict[str, str]]:
     In the docstring of a rule, a paragraph that starts with `How to tell: ...` begins that section. The
     paragraphs before the first such heading, and the cost, belong to "What it means".
     """
-    from inspect import cleandoc
-
-    head, *paragraphs = cleandoc(rule.page).split("\n\n")
+    first, _, indented = rule.page.partition("\n")
+    head, *paragraphs = f"{first}\n{dedent(indented)}".strip().split("\n\n")
     parts = dict.fromkeys(HEADINGS, "")
     heading = HEADINGS[0]
     for paragraph in paragraphs:

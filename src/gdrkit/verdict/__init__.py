@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import consumer_of, every_consumer, every_rule
+from gdrkit.catalogue import ABOUT_GPUS, CODES, consumer_of, every_consumer, every_rule, rule_of
 from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import scope
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.programs.names import NAMES
+from gdrkit.rules.rule import Rule
 from gdrkit.verdict.check_results import CheckResult, check_results
 from gdrkit.verdict.findings import Finding, findings
 from gdrkit.verdict.matrix import Matrix, matrix
@@ -46,7 +48,7 @@ def judge_node(node: Node, asked: str = NAMES[0]) -> Verdict:
 
     The status of a finding considers programs that any job may use, and the one that is asked about.
     """
-    results = check_results(node, every_rule())
+    results = check_results(node, _rules(node))
     table = matrix(node, results)
     states = tuple(consumer_state(node, table, consumer.name) for consumer in every_consumer())
     shown = [state for state in states if state.consumer == asked or consumer_of(state.consumer).common]
@@ -57,6 +59,13 @@ def judge_node(node: Node, asked: str = NAMES[0]) -> Verdict:
         findings=findings(node, results, table, shown),
         assumes=assumptions(node),
     )
+
+
+def _rules(node: Node) -> tuple[Rule, ...]:
+    """The rules that may have a subject on this node."""
+    if if_missing(None, gpus, node) != ():
+        return every_rule()
+    return tuple(rule_of(code) for code, module in CODES.items() if module not in ABOUT_GPUS)
 
 
 def assumptions(node: Node) -> tuple[Assumption, ...]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.catalogue import Code, consumer_of, every_rule, load_order
-from gdrkit.evidence import MissingReason
-from gdrkit.facts.modules import PEERMEM
+from gdrkit.catalogue import Code, consumer_of, every_rule
+from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.facts.modules import PEERMEM, require_index
 from gdrkit.facts.rdma import Pair
 from gdrkit.facts.secure_boot import signatures_needed
-from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.platforms.means import can_do
 from gdrkit.repair.remedies import remedy_of
@@ -28,6 +28,9 @@ from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
 from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
 from gdrkit.verdict.path_state import GOOD, PathState, State
+
+if TYPE_CHECKING:
+    from gdrkit.loader import Prediction
 
 STEPS_AT_MOST = 5
 """Keeps the search small; a plan with more steps than this amounts to a reinstallation."""
@@ -119,6 +122,12 @@ def _names(chain: Chain) -> set[str]:
 
 def predicted(node: Node) -> Prediction | None:
     """What modprobe would report for nvidia-peermem; None if the evidence does not suffice."""
+    try:
+        require_index(node)
+    except EvidenceMissing:  # as in a container, which does not need the loader then
+        return None
+    from gdrkit.loader import modprobe
+
     return if_missing(None, modprobe, node, PEERMEM)
 
 
@@ -130,9 +139,8 @@ def _worst(table: Matrix, pairs: Iterable[Pair | None], path: str, consumer: str
 
 def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
     """The blockers and the stale unknowns: first those that stop the loading, in the kernel's order."""
-    order = {rule.code: rank for rank, rule in enumerate(load_order())}
     results = [*judgement.blocked_by, *(result for result in judgement.open if _is_stale(result))]
-    return sorted(results, key=lambda result: order.get(result.rule.code, len(order)))
+    return sorted(results, key=lambda result: (result.rule.loading is None, result.rule.loading))
 
 
 def _is_stale(result: CheckResult) -> bool:
