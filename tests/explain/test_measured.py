@@ -51,3 +51,34 @@ def test_a_report_of_ras_without_errors_is_no_problem_and_one_with_errors_is_nam
 
     assert (good.kind, "2 groups of communicators running" in good.sentence) == ("no-problem", True)
     assert bad.sentence == "NCCL's RAS reports a group of communicators as RUNNING, INCOMPLETE."
+
+
+RULER = "-" * 87
+RUN = (
+    "                    RDMA_Write BW Test",
+    " Number of qps   : 4\t\tTransport type : IB",
+    RULER,
+    " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]",
+    " 65536      5000             {rate}             {rate}  \t\t   0.207260",
+    RULER,
+)
+
+
+def test_each_of_two_runs_of_perftest_quotes_its_own_row():
+    lines = [line.format(rate=rate) for rate in ("108.00", "96.00") for line in RUN]
+    assert [(value.split()[0], line) for _, value, line in facts(*lines)] == [("13.5", 5), ("12", 11)]
+
+
+TIMED = "    310.0   27.06   {rate}      0"
+TITLES = "#       size         count      type   redop    root" + "     time   algbw   busbw #wrong" * 2
+RESULT = "  {size}      2097152     float     sum      -1" + TIMED * 2
+
+
+def test_each_of_two_runs_of_nccl_tests_quotes_its_own_row():
+    """The second run begins with the size that the first one ended with."""
+    first = [RESULT.format(size=4194304, rate="10.00"), RESULT.format(size=8388608, rate="20.00")]
+    second = RESULT.format(size=8388608, rate="40.00")
+    average = "# Avg bus bandwidth    : {}"
+    found = facts(TITLES, *first, average.format(15.0), TITLES, second, average.format(40.0))
+    shown = [(value.partition(" GB/s")[0].split()[-1], line) for _, value, line in found]
+    assert shown == [("20", 3), ("40", 6)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.explanation import KnownFact
@@ -11,6 +11,8 @@ from gdrkit.explain.readings import port_states
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.nccl_tests import NcclRow
+from gdrkit.formats.perftest import PerftestRow
 from gdrkit.formats.plural import plural
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
@@ -64,14 +66,14 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         runs = nccl_tests.parse_nccl_tests("\n".join(line.text for line in shown))
     except FormatError:
         return
-    for run in runs:
-        rates = [(row.best.bus_gb_per_s or 0.0, row) for row in run.rows if row.best is not None]
+    for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
+        rows = zip(run.rows, lines, strict=True)
+        rates = [(row.best.bus_gb_per_s or 0.0, row, line) for row, line in rows if row.best is not None]
         if not rates:
             continue
-        rate, row = max(rates, key=lambda one: one[0])
+        rate, row, line = max(rates, key=lambda one: one[0])
         whole = len({rank.rank for rank in run.ranks}) > max((rank.rank for rank in run.ranks), default=0)
         where = f", {plural(len(run.ranks), 'GPU')} on {plural(len(run.hosts), 'host')}" if whole else ""
-        line = _line_of(row.size_bytes, shown)
         program = f"{run.program} " if run.program else ""
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
         yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
@@ -84,12 +86,11 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         runs = perftest.parse_perftest("\n".join(line.text for line in shown))
     except FormatError:
         return
-    for run in runs:
-        rows = [row for row in run.rows if row.average_gb_per_s]
+    for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
+        rows = [one for one in zip(run.rows, lines, strict=True) if one[0].average_gb_per_s]
         if not rows:
             continue
-        row = max(rows, key=lambda one: one.average_gb_per_s or 0.0)
-        line = _line_of(row.size_bytes, shown)
+        row, line = max(rows, key=lambda one: one[0].average_gb_per_s or 0.0)
         device = f" on {run.device}" if run.device else ""
         value = f"{row.average_gb_per_s:.4g} GB/s at {row.size_bytes} bytes from {_memory(run)}{device}"
         yield KnownFact(PERFTEST, value, line.number, line.text.strip())
@@ -120,9 +121,19 @@ def _memory(run: perftest.Perftest) -> str:
     return "host memory" if run.command else "memory that is not shown"
 
 
-def _line_of(size_bytes: int, shown: list[TextLine]) -> TextLine:
-    """The line of a table's row: it begins with the size."""
-    return next((line for line in shown if line.text.split()[:1] == [str(size_bytes)]), shown[0])
+def _lines_of(
+    tables: Iterable[Sequence[NcclRow | PerftestRow]], shown: list[TextLine]
+) -> Iterator[list[TextLine]]:
+    """The line of each row, by table: it begins with the row's size, behind those of the rows before."""
+    begins = [line.text.split()[:1] for line in shown]
+    after = 0
+    for rows in tables:
+        lines = []
+        for row in rows:
+            size = [str(row.size_bytes)]
+            after = begins.index(size, after) + 1 if size in begins[after:] else after
+            lines.append(shown[max(after - 1, 0)])
+        yield lines
 
 
 RAS_GROUP = re.compile(r" +\d+(?: +\d+(?:-\d+)?){5} +(?P<status>[A-Z_]+) +(?P<errors>[A-Z_]+)$")
