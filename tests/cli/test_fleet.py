@@ -391,6 +391,16 @@ def test_a_kept_run_is_compared_with_the_one_before_it(nodes, capsys):
     assert "better: unreachable" in whole.out and len(whole.out) > len(printed.out)
 
 
+def test_the_last_run_names_its_targets_which_may_be_of_somebody_else(nodes, capsys):
+    run(capsys, "gpu[1-2]")
+    _, own = run(capsys, "gpu3")
+    _, again = run(capsys, "--run", "last")
+    _, listed = run(capsys, "--run", "last", "--nodes-only")
+
+    assert "the run of" not in own.err + listed.err
+    assert again.err.startswith("note: the run of 20") and again.err.endswith(": gpu3\n")
+
+
 def test_a_folder_is_the_same_target_however_it_is_written(two, monkeypatch, capsys):
     run(capsys, two)
     monkeypatch.chdir(two.parent)

@@ -82,7 +82,7 @@ Do this first
 Odd ones out: 1 node
   gpu008   driver: 590.48; 8 of 9 have 580.95
 
-Versions that differ: driver
+Versions that differ: driver 590.48 on gpu008
 
 `gdr fleet doctor --run last -v` has all, `--group N` one, `--compare A B` two
 """
@@ -116,15 +116,15 @@ def test_nodes_without_an_answer_and_the_next_boot_have_their_step_after_the_blo
     assert shown[1].startswith("Interrupted: 1 node without an answer")
 
 
-def test_odd_nodes_are_in_the_order_of_the_document_and_of_the_page():
-    """What works worse than its peers is odder than what only differs."""
+def test_odd_nodes_of_no_group_above_come_first():
+    """In the document and on the page what works worse than its peers is odder than what only differs."""
     rows = [row(f"n{n}", traits={"driver": "1", "failed": "none"}) for n in range(12)]
     rows.append(row("bad", Standing.BLOCKED, causes=("no-gpu",), traits={"driver": "1", "failed": "no-gpu"}))
     rows.append(row("other", traits={"driver": "2", "failed": "none"}))
     words = brief(build(rows)).partition("Odd ones out")[2]
 
     assert build(rows).odd[0].node == "bad"
-    assert words.index("bad   failed: no-gpu") < words.index("other   driver: 2; 13 of 14 have 1")
+    assert words.index("other   driver: 2; 13 of 14 have 1") < words.index("bad   failed: no-gpu")
 
 
 def test_two_machines_on_a_cable_show_it():

@@ -8,6 +8,7 @@ import sys
 from gdrkit.cli import fleet_options
 from gdrkit.cli.arguments import Parser, colours, note_if_same, number, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
+from gdrkit.cli.files import shown
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing, causes_of
 
 BLOCKED = "blocked"
@@ -133,8 +134,10 @@ def _show(report: FleetReport, options: argparse.Namespace) -> int:
     else:
         colour = colours()
         run = options.run or runs.LAST
-        shown = text.text if options.verbose else brief.brief
-        write(shown(report, colour=colour, width=text_width(), run=run), styled=colour)
+        if options.run == runs.LAST:
+            sys.stderr.write(f"note: the run of {text.local(report.started)}: {_named(report.asked)}\n")
+        screen = text.text if options.verbose else brief.brief
+        write(screen(report, colour=colour, width=text_width(), run=run), styled=colour)
     return exit_code(report)
 
 
@@ -174,6 +177,12 @@ def _list_of(rows: list[NodeRow]) -> str:
         elif row.calls_itself:
             sys.stderr.write(f"gdr fleet doctor: {row.name} calls itself {row.calls_itself}\n")
     return fold(row.name for row in listed)
+
+
+def _named(asked: tuple[str, ...]) -> str:
+    """The targets of a run, in a few words."""
+    first, *others = asked or ("targets not known",)
+    return f"{shown(first)}, and {len(others)} more" if others else shown(first)
 
 
 def _part(report: FleetReport, options: argparse.Namespace) -> int:

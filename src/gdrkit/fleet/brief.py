@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
-from gdrkit.fleet.document import WELL, FleetReport, Group, NodeRow, OddNode, Standing
+from gdrkit.fleet.document import WELL, Drift, FleetReport, Group, NodeRow, OddNode, Standing, TraitMismatch
 from gdrkit.fleet.groups import by_advice
 from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.launcher import BY_ENGINE
@@ -183,10 +183,11 @@ def _target(rows: Sequence[NodeRow]) -> str:
 
 
 def _odd(report: FleetReport, room: int) -> Iterator[Row]:
-    """Odd nodes with what tells them apart, in their order: the oddest first."""
+    """Odd nodes with what tells them apart, the oddest first; those of the groups above come last."""
     if not report.odd:
         return
-    alike = odd_alike(report.odd)
+    above = {row.name for row in report.nodes if row.standing not in WELL}
+    alike = sorted(odd_alike(report.odd), key=lambda nodes: nodes[0].node in above)
     title = "Not as most of their kind" if report.expected else "Odd ones out"
     yield 0, "bold", f"{title}: {plural(len(report.odd), 'node')}"
     for nodes in alike[:ODD_SHOWN]:
@@ -213,9 +214,11 @@ def _also(report: FleetReport, room: int) -> Iterator[Row]:
         ("Not the same on all nodes of a job", report.mismatches),
         ("Versions that differ", report.drift),
     ):
-        if names := _names(row.trait for row in rows):
-            yield 0, "", _cut(f"{title}: {names}", room)
+        if rows:
+            yield 0, "", _cut(f"{title}: {'; '.join(dict.fromkeys(map(_rare, rows)))}", room)
 
 
-def _names(traits: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(traits))
+def _rare(row: Drift | TraitMismatch) -> str:
+    """A trait, with the second of its values and who has it."""
+    other = row.values[1:2]
+    return "".join([row.trait, *(f" {value.value} on {short(value.nodes)}" for value in other)])
