@@ -21,7 +21,8 @@ def rail_settings(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> Iterat
     roce = [port for port in ports if port.link_layer == "Ethernet"]
     name = "NCCL_CROSS_NIC"
     if len(ports) < 2:
-        yield EnvSetting(name, "", "it has no effect with fewer than two NICs")
+        unknown = "no active port is known; 0 if rails have no route between them"
+        yield EnvSetting(name, "", "it has no effect with one active port" if ports else unknown)
         return
     if not roce:
         why = "the default, 2, is right for one fabric; 0 if rails have no route between them"
