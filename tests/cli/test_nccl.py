@@ -15,7 +15,7 @@ from gdrkit.cli import main
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
 from tests.evidence_nodes import build
-from tests.jobs.samples import SAMPLES, info
+from tests.jobs.samples import SAMPLES, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS
 
 DIRECT = info(
@@ -69,6 +69,30 @@ def test_a_refusal_is_not_repeated_if_channels_show_it(log, capsys):
     shown = capsys.readouterr().out
     assert "Why not direct" in shown
     assert "Refused (" not in shown
+
+
+def test_a_log_of_two_hosts_that_ends_early_is_not_asked_for_two_hosts(log, capsys):
+    words = "ncclCommInitRankConfig comm 0x1 rank {0} nranks 2 cudaDev 0 nvmlDev 0 busId 19000 commId 0x2"
+    begun = [info(f"n{rank}:7", 0, f"{words.format(rank)} - Init START") for rank in (0, 1)]
+    main(["nccl", log("".join(begun))])
+    assert "no channel line: the log ends before NCCL connects its ranks" in capsys.readouterr().out
+
+    main(["nccl", log(begun[0])])
+    assert "run with NCCL_DEBUG=INFO, on two nodes or more" in capsys.readouterr().out
+
+
+def test_each_error_names_its_next_step_once(log, capsys):
+    pinned = warn(
+        "n1:7", 0, "misc/ibvwrap.cc:1", "Call to ibv_reg_mr failed with error Cannot allocate memory"
+    )
+    main(["nccl", log(DIRECT + pinned)])
+    out = capsys.readouterr().out
+    assert out.count("next: `gdr codes memlock-limit`") == 1
+
+    lost = warn("n1:7", 0, "transport/net_ib.cc:1", "NET/IB: Got completion from peer 10.0.0.1<45678> with"
+                " status=12 opcode=0 len=0 vendor err 129 (Recv)")  # fmt: skip
+    main(["nccl", log(DIRECT + lost)])
+    assert capsys.readouterr().out.count("next: `gdr codes retry-exceeded`") == 1
 
 
 def test_wrong_usage_and_missing_files(capsys):

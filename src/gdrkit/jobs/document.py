@@ -128,6 +128,8 @@ def summary(found: JobAnalysis) -> str:
             return clip(found.diagnostics.summary, WIDTH)
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
+        if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
+            return "no channel line: the log ends before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"

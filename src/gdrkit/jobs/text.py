@@ -53,8 +53,8 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
         told = bool(headline(groups))  # the steps are at the head
         for finding in document.findings:
             yield from _finding(finding)
-            if finding.todo and not told:
-                yield 6, "", f"next: {finding.todo}"
+            if not told:
+                yield 6, "", f"next: {finding.todo or _page_of(finding.code)}"
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
@@ -191,6 +191,7 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
     if not document.errors:
         return
     yield 0, "head", "Errors"
+    found = {finding.code for finding in document.findings}  # they have their next step
     for error in document.errors:
         number = "" if error.number is None else f" {error.number}"
         vendor = "" if error.vendor_error is None else f", vendor error {error.vendor_error}"
@@ -199,7 +200,14 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
         if len(error.codes) > 1 or not error.decides:
             yield 6, "", f"possible cause{'s' * (len(error.codes) > 1)}: {', '.join(error.codes)}"
         yield 6, "quote", f"{error.line}: {_cut(error.words)}"
+        for code in error.codes[:1]:
+            if code not in found:
+                yield 6, "", f"next: {_page_of(code)}"
     yield 0, "", ""
+
+
+def _page_of(code: str) -> str:
+    return f"`gdr codes {code}` says how to tell, and what to do"
 
 
 def _ucx(found: UcxLegs) -> Iterator[Row]:

@@ -32,7 +32,8 @@ def settings_with(*addresses: str, layer: str = "Ethernet") -> dict[str, tuple[s
 @pytest.mark.parametrize(
     ("addresses", "value", "words"),
     [(("0a010001", "0a010101"), "0", "2 ports are in 2 subnets"),
-     (("0a010001", "0a010002"), "", "one subnet"), (("0a010001",), "", "one active port"), ((), "", "no active port is known"),
+     (("0a010001", "0a010002"), "", "one subnet"), (("0a010001",), "", "one active port"),
+     ((), "", "no active port is known"),
      (("0a010001", "0a010101", "0a010109"), "0", "3 ports are in 2 subnets")],
 )  # fmt: skip
 def test_channels_stay_on_their_rail_only_if_rails_are_subnets(addresses, value, words):
