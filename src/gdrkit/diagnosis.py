@@ -7,10 +7,11 @@ from msgspec.structs import replace
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.leading import leading_program
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, NextBootSection, PortSection, ProcessInUse, Report
-from gdrkit.verdict import Verdict, judge_node, leading_program
+from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import GOOD, State
 
 

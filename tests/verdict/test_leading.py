@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.diagnosis import report_on
+from gdrkit.programs.leading import leading_program
 from gdrkit.rules.rule import Status
-from gdrkit.verdict import judge_node, leading_program
+from gdrkit.verdict import judge_node
 from tests.hardware import BARE_METAL, SERVER, machine
 
 EFA = SERVER.replace("cx7-ib rdma=mlx5_0", "efa rdma=rdmap24s0 rate=100")

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from gdrkit.catalogue import every_consumer, every_rule
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.virtual import scope
-from gdrkit.node import Node, if_missing
-from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL
-from gdrkit.programs.aws_ofi_nccl.facts import has_only_efa
+from gdrkit.node import Node
+from gdrkit.programs.leading import leading_program
 from gdrkit.programs.names import NAMES
 from gdrkit.verdict.check_results import CheckResult, check_results
 from gdrkit.verdict.findings import Finding, findings
@@ -41,12 +40,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
         """The same verdict, where of several paths with the same state this one decides for a consumer."""
         chosen = consumer_state(node, self.matrix, consumer, path)
         return replace(self, states=tuple(chosen if s.consumer == consumer else s for s in self.states))
-
-
-def leading_program(node: Node) -> str:
-    """The program that a verdict is about unless another is asked for: NCCL; where all NICs are EFAs, which
-    NCCL's own code leaves out, its plugin."""
-    return AWS_OFI_NCCL.name if if_missing(False, has_only_efa, node) else NAMES[0]
 
 
 def judge_node(node: Node, asked: str = "") -> Verdict:
