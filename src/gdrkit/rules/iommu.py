@@ -83,13 +83,15 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
 
 @fact
 def _is_reached_by_cpu(node: Node) -> bool:
-    """Whether every GPU is coherent with its CPU and no Data Direct function stands beside it: NICs reach
-    its memory as that of the CPU, over NVLink-C2C, whatever the IOMMU does.
+    """Whether every GPU is coherent with its CPU, and no Data Direct function and no program is known to ask
+    for another mapping: NICs reach its memory as that of the CPU, over NVLink-C2C, whatever the IOMMU does.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c, which maps a coherent GPU's memory so
     unless a program asks for FORCE_PCIE."""
     found = gpus(node)
-    return bool(found) and all(is_coherent(node, gpu) for gpu in found) and not data_direct_functions(node)
+    if not found or not all(is_coherent(node, gpu) for gpu in found) or data_direct_functions(node):
+        return False
+    return if_missing(None, last_line_if_any, node, FORCE_PCIE) is None
 
 
 def _advice(node: Node) -> str:
