@@ -94,8 +94,10 @@ def main() -> int:
     nodes = options.node or list(names())
     found: list[Offence] = []
     done: Counter[int] = Counter()
+    left: Counter[str] = Counter()
     print(f"seed {options.seed}")
     listed = list(tasks(nodes, options.sample, options.pairs, options.seed))  # lays the nodes down, once
+    left.update(task.node for task in listed)
     with concurrent.futures.ProcessPoolExecutor(options.workers, get_context("fork")) as pool:
         todo = {pool.submit(carry_out, task): task for task in listed}
         for future in concurrent.futures.as_completed(todo):
@@ -103,6 +105,9 @@ def main() -> int:
             for offence in sorted(future.result()):
                 print(f"{offence.node}: without {' and '.join(offence.hidden)}: {offence.claim}", flush=True)
                 found.append(offence)
+            left[todo[future].node] -= 1
+            if not left[todo[future].node]:  # a run that is stopped has shown how far it came
+                print(f"{todo[future].node}: all done", file=sys.stderr, flush=True)
     print(f"\n| nodes | single | pairs | claims without evidence |\n|{' ---: |' * 4}")
     print(f"| {len(nodes)} | {done[1]} | {done[2]} | {len(found)} |")
     return 1 if found else 0

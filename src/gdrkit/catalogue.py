@@ -147,6 +147,7 @@ CODES: Mapping[str, str] = {
     "expected-version-differs": "rules.expectation",
     "nccl-lacks-dmabuf": "programs.nccl.library_rules",
     "nccl-misses-peermem": "programs.nccl.library_rules",
+    "nccl-skips-efa": "programs.nccl.library_rules",
     "net-plugin-replaced": "programs.nccl.library_rules",
     "nvshmem-misses-peermem": "programs.nvshmem.rules",
     "perftest-tests-other-path": "programs.verbs.rules",

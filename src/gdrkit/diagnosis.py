@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node, if_missing
-from gdrkit.programs.names import NAMES
+from gdrkit.programs.leading import leading_program
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, NextBootSection, PortSection, ProcessInUse, Report
@@ -15,15 +15,16 @@ from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import GOOD, State
 
 
-def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
-    """The report on the node that a host shows; the verdict for `consumer` comes first. With what is
-    `expected`, differences are findings."""
+def diagnose(host: Host, consumer: str = "", expected: Supplied | None = None) -> Report:
+    """The report on the node that a host shows; the verdict for `consumer` comes first, or for the program
+    that leads there. With what is `expected`, differences are findings."""
     return report_on(node_of(host, expected), consumer)
 
 
-def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> Report:
+def report_on(node: Node, consumer: str = "", *, brief: bool = False) -> Report:
     """The report on a node. A brief one, for fleets, has the verdict, findings and plan; it leaves out where
     each fix leads, the ceilings and the prediction of modprobe."""
+    consumer = consumer or leading_program(node)
     verdict = judge_node(node, asked=consumer)
     plans = plan(node, verdict, consumer)
     report = build(

@@ -179,10 +179,15 @@ class TestCapability:
         assert support.state == state
         assert support.code == ("gpu-vgpu" if state == "unknown" else "gpu-unsupported")
 
-    def test_an_unprobed_guest_may_have_a_vgpu(self, path):
-        node, gpu = with_gpu("h100-sxm", files=GUEST)
+    def test_an_unprobed_guest_may_have_a_vgpu_unless_the_subsystem_id_is_of_a_board(self, path):
+        guest, gpu = with_gpu("a40-vgpu", files=GUEST)
+        assert facts.gpu_support(guest, gpu, path).code == "gpu-vgpu"
 
-        assert facts.gpu_support(node, gpu, path).code == "gpu-vgpu"
+        whole, gpu = with_gpu("h100-sxm", files=GUEST)
+        assert not facts.vgpu_guest(whole, gpu)
+        assert facts.gpu_support(whole, gpu, path).code == "gpu-confidential"
+        other, gpu = with_gpu("a100-sxm-40", files=GUEST)  # whose subsystem id is not listed
+        assert facts.gpu_support(other, gpu, path).code == "gpu-vgpu"
 
     def test_mig_is_unknown_without_cudas_answer(self, path):
         split = {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}

@@ -123,6 +123,18 @@ def test_a_driver_whose_file_is_gone_is_not_loaded_again(tree):
     assert found is not None and (found.state, found.cause) == (State.BLOCKED, "driver-not-loaded")
 
 
+@pytest.mark.parametrize(
+    ("own", "state"), [("nvidia-dkms-535-open", State.BLOCKED), ("nvidia-utils-535", State.UNKNOWN)]
+)
+def test_a_driver_of_which_the_disk_has_nothing_came_from_elsewhere(tree, own, state):
+    """As from the container of an operator whose settings were not collected. Tools alone are no driver."""
+    for path in tree.glob(f"lib/modules/{RUNNING}/**/nvidia*.ko*"):
+        path.unlink()
+    status = f"Package: {own}\nStatus: install ok installed\nVersion: 535.183.01-0ubuntu1\n"
+    found = after(write(tree, **{"var/lib/dpkg/status": status}))
+    assert found is not None and found.state is state
+
+
 def test_a_driver_whose_key_was_revoked_is_not_loaded_again():
     """It runs, since it was loaded before. The near miss: the key of a file that no boot loads."""
     node = Node(open_host(str(laid_down("ubuntu-6.8-h100"))))

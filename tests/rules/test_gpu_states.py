@@ -38,7 +38,11 @@ class TestVgpu:
         assert (
             missing(machine(files=GUEST_UNSPLIT, commands=vgpu()), gpu_vgpu).source == "cuda-attribute-116"
         )
-        assert missing(machine(files=GUEST), gpu_vgpu).ask == "nvidia-smi -q"
+        guest = machine(SERVER.replace("h100-sxm", "a40-vgpu"), files=GUEST)
+        assert missing(guest, gpu_vgpu).ask == "nvidia-smi -q"
+
+    def test_the_subsystem_id_of_a_board_is_of_a_whole_gpu(self):
+        passed(machine(files=GUEST), gpu_vgpu)
 
 
 class TestConfidential:

@@ -67,6 +67,19 @@ def test_before_linux_6_11_a_coherent_gpu_keeps_translation_because_passthrough_
     assert "iommu.passthrough=1" in failed(h100, iommu_translating).advice
 
 
+@pytest.mark.usefixtures("connectx_8")
+def test_translation_is_a_note_where_nics_reach_gpu_memory_through_the_cpu_anyway():
+    """On a GH200. Not below a common switch, as with a Data Direct function, or with another GPU."""
+    direct, gh200, h100 = (
+        failed(
+            machine(outline, spec={"iommu": "DMA-FQ"}, files=kernel("6.11.0", "aarch64")), iommu_translating
+        )
+        for outline in (DIRECT, GH200, SERVER)
+    )
+    assert (direct.as_expected, gh200.as_expected, h100.as_expected) == (False, True, False)
+    assert gh200.advice.startswith("Nothing, unless")
+
+
 @pytest.mark.parametrize(
     ("release", "confidence"), [("6.11.0", Confidence.CERTAIN), ("9.1.0", Confidence.LIKELY)]
 )

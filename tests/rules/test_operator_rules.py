@@ -17,11 +17,13 @@ from gdrkit.rules.gpu_operator import (
     operator_waits_for_ofed,
 )
 from gdrkit.rules.manifest_invalid import manifest_invalid
+from gdrkit.rules.module_signature import module_unsigned
 from gdrkit.rules.policy_duplicate_key import policy_duplicate_key, repeated
 from gdrkit.rules.rule import ADDRESS, Failed, Rule
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
 from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.check_results import check_results
+from tests.module_builder import build_module
 from tests.rules.machines import (
     API,
     FULL,
@@ -383,3 +385,31 @@ def test_talos_without_the_entry_passes_and_other_systems_do_not_apply():
 def test_a_machine_configuration_shows_talos_where_os_release_is_missing():
     assert immutable(node({f"{FOLDER}/mc.yaml": CONFIG}, complete=False)) is TALOS_SYSTEM
     assert immutable(node({f"{FOLDER}/mc.yaml": CONFIG, "etc/os-release": "ID=debian\n"})) is None
+
+
+# -- the driver container's own files ----------------------------------------------------------------------
+
+ENFORCED = {"sys/module/module/parameters/sig_enforce": "Y\n"}
+UNSIGNED = {CONTAINER.replace("nvidia-peermem", "nvidia"): build_module("nvidia")}
+
+
+def test_the_kernel_refuses_an_unsigned_module_of_the_driver_container_too():
+    """Only the container's depmod lists it: its modprobe loads it into the same kernel."""
+    assert failed(node(NO_MODULES, UNSIGNED, ENFORCED), module_unsigned, "nvidia").seen == "no signature"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        {"sys/module/module/parameters/sig_enforce": "N\n"},
+        {**ENFORCED, **loaded("nvidia")},
+    ],
+)
+def test_where_it_enforces_no_signatures_or_has_loaded_it_there_is_no_finding(near):
+    assert does_not_apply(node(NO_MODULES, UNSIGNED, near), module_unsigned, "nvidia")
+
+
+def test_a_file_that_neither_the_host_nor_a_container_has_is_not_judged():
+    assert does_not_apply(node(NO_MODULES, ENFORCED), module_unsigned, "nvidia")
+    unseen = node(NO_MODULES, UNSIGNED, ENFORCED, complete=False, without="lib/modules")
+    assert missing(unseen, module_unsigned, "nvidia")

@@ -333,6 +333,21 @@ def test_it_does_not_apply_if_an_operator_loads_the_module():
     assert does_not_apply(node(installed({}), loaded(NAME), {path: FULL}), peermem_not_persistent, NAME)
 
 
+@pytest.mark.parametrize(
+    ("files", "outcome_class"),
+    [
+        ({}, Unknown),
+        ({"var/lib/dkms/nvidia-fs/2.24.2/source/dkms.conf": ""}, Unknown),
+        ({"var/lib/dkms/nvidia/580.95.05/source/dkms.conf": ""}, Failed),
+    ],
+)
+def test_what_loads_a_module_that_this_disk_lacks_is_not_known(files, outcome_class):
+    """A container may have brought it. A driver in DKMS, for whichever kernel, is this host's own."""
+    machine = node(installed({}), loaded(NAME), files)
+
+    assert isinstance(outcome(machine, peermem_not_persistent, NAME), outcome_class)
+
+
 def test_it_does_not_apply_if_not_loaded_and_is_unknown_without_evidence():
     assert does_not_apply(node(peermem()), peermem_not_persistent, NAME)
     assert missing(node(peermem(), loaded(NAME), complete=False), peermem_not_persistent, NAME)

@@ -195,12 +195,12 @@ class Parser(argparse.ArgumentParser):
         """Add --json."""
         self.add_argument("--json", action="store_true", help="write JSON to standard output")
 
-    def consumer(self, *more: str) -> None:
+    def consumer(self, *more: str, default: str = NAMES[0]) -> None:
         """Add --consumer, for a program or one of the words in `more`."""
         self.add_argument(
             "--consumer",
             choices=(*NAMES, *more),
-            default=NAMES[0],
+            default=default,
             metavar="PROGRAM",
             help=f"program that the verdict is about: {', '.join(NAMES)}"
             + ("; all: show every program" if more else ""),

@@ -16,7 +16,7 @@ from gdrkit.cli.arguments import (
     write_json,
 )
 from gdrkit.cli.exit import STYLES, UNKNOWN
-from gdrkit.programs.names import ALL, NAMES
+from gdrkit.programs.names import ALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def parser() -> Parser:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
-    parser.consumer(ALL)
+    parser.consumer(ALL, default="")
     parser.deadline()
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
@@ -104,7 +104,7 @@ def _judged(options: argparse.Namespace) -> tuple[Report, Node]:
     host = open_host(options.target, probe=options.probe, deadline_s=options.deadline)
     print_notes(host)
     node = node_of(host, expected)
-    return report_on(node, NAMES[0] if options.consumer == ALL else options.consumer), node
+    return report_on(node, "" if options.consumer == ALL else options.consumer), node
 
 
 def _too_late(options: argparse.Namespace) -> int:

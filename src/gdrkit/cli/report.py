@@ -43,7 +43,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--anonymize", action="store_true", help="replace names of hosts and users, addresses and GUIDs"
     )
-    parser.consumer()
+    parser.consumer(default="")
     parser.add_argument(
         "--with",
         dest="documents",

@@ -46,6 +46,20 @@ def has_driver_container(node: Node) -> bool:
     return if_missing(False, node.exists, CONTAINER)
 
 
+@fact
+def path_to_load(node: Node, module: str) -> str:
+    """The file that modprobe would load for a module; of NVIDIA's, where depmod of the host lists none, the
+    one in the driver container, whose own modprobe loads it into the same kernel. Raises EvidenceAbsent."""
+    try:
+        return modules.module_path(node, module)
+    except EvidenceAbsent:
+        own = {DRIVER: driver_path, modules.PEERMEM: peermem_path}.get(module)
+        path = if_missing("", own, node) if own else ""
+        if not path.startswith(f"{CONTAINER}/"):
+            raise
+        return path
+
+
 def _file(node: Node, module: str, renamed: str) -> str:
     """Debian renames nvidia-peermem.ko to nvidia-current-peermem.ko, with install lines in modprobe.d."""
 

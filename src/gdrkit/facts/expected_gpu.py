@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container
+from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container, peermem_path
 from gdrkit.facts.gpu import is_consumer, product_name
 from gdrkit.facts.kubernetes import gpu_operator, pod_logs
 from gdrkit.facts.machine import product
@@ -56,22 +56,29 @@ def sign_of_gpu(node: Node) -> str:
     """Why this machine is expected to have a GPU, in words; "" if nothing expects one.
 
     One sign is enough. Raises EvidenceMissing where none was seen and one was not readable."""
-    signs: dict[str, Callable[[], bool]] = {
-        "NVIDIA's driver is loaded": lambda: is_loaded(node, DRIVER),
-        f"the GPU Operator's driver container is in /{CONTAINER}": lambda: has_driver_container(node),
-        "the GPU Operator is configured for it": lambda: gpu_operator(node) is not None,
-        "the GPU Operator's driver pod ran on it": lambda: bool(pod_logs(node)),
-        f"{TOOLKIT} is installed": lambda: _has_toolkit(node),
-        "NVIDIA's driver is installed": lambda: _has_driver_file(node),
-        "DKMS has NVIDIA's driver": lambda: any(map(is_driver, if_absent((), dkms, node))),
-        "a package of NVIDIA's driver is installed": lambda: _has_driver_package(node),
+    signs: dict[str, Callable[[Node], bool]] = {
+        "NVIDIA's driver is loaded": lambda node: is_loaded(node, DRIVER),
+        f"the GPU Operator's driver container is in /{CONTAINER}": has_driver_container,
+        "the GPU Operator is configured for it": lambda node: gpu_operator(node) is not None,
+        "the GPU Operator's driver pod ran on it": lambda node: bool(pod_logs(node)),
+        f"{TOOLKIT} is installed": _has_toolkit,
+        **_DRIVER_INSTALLED,
     }
-    return seek(signs, lambda sign: signs[sign]()) or ""
+    return seek(signs, lambda sign: signs[sign](node)) or ""
+
+
+@fact
+def has_own_driver(node: Node) -> bool:
+    """Whether NVIDIA's driver is installed on this disk, for whichever kernel. Where nothing of it is, the
+    one that runs came from elsewhere, as from a container, or was removed since: which is not known.
+
+    Raises EvidenceMissing where no sign of it was seen and one was not readable."""
+    return seek(_DRIVER_INSTALLED, lambda sign: _DRIVER_INSTALLED[sign](node)) is not None
 
 
 def _has_driver_file(node: Node) -> bool:
     """Whether the running kernel has a module file of the driver."""
-    return bool(if_absent("", driver_path, node))
+    return bool(if_absent("", driver_path, node) or if_absent("", peermem_path, node))
 
 
 def _has_driver_package(node: Node) -> bool:
@@ -84,6 +91,14 @@ def _has_driver_package(node: Node) -> bool:
         if none or not if_missing(True, lambda: any(map(node.exists, _DATABASES))):
             return False
         raise
+
+
+_DRIVER_INSTALLED: dict[str, Callable[[Node], bool]] = {
+    "NVIDIA's driver is installed": _has_driver_file,
+    "DKMS has NVIDIA's driver": lambda node: any(map(is_driver, if_absent((), dkms, node))),
+    "a package of NVIDIA's driver is installed": _has_driver_package,
+}
+"""What shows that the driver is installed on this disk, in words."""
 
 
 def _has_toolkit(node: Node) -> bool:

@@ -30,7 +30,7 @@ from gdrkit.facts.driver import gpu_information
 from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.facts.kernel import product
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
-from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.pci import PciGpu, devices, gpus
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
@@ -227,7 +227,13 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
         raise not_collected(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
 
     def by_smi() -> bool:
-        return str(printed_field(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
+        try:
+            mode = printed_field(node, smi_gpu(node, gpu.address), "virtualization_mode")
+        except EvidenceMissing:
+            if not _is_whole_board(node, gpu):
+                raise
+            return False
+        return str(mode).upper() == "VGPU"
 
     def by_name() -> bool:
         if not VGPU_NAME.search(product_name(node, gpu)):
@@ -235,6 +241,13 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
         return True
 
     return first_collected(by_machine, by_smi, by_name)
+
+
+def _is_whole_board(node: Node, gpu: PciGpu) -> bool:
+    """Whether the PCI function has the subsystem id of a board, which no vGPU has."""
+    own = next((one.subsystem for one in devices(node) if one.address == gpu.address), "")
+    vendor, _, board = own.partition(":")
+    return vendor == "10de" and board in gpu_ids.BOARDS.get(gpu.device_id, "").split()
 
 
 # -- whether CUDA gives a NIC access ---------------------------------------------------------------

@@ -141,6 +141,53 @@ SUPPORTED = {
 }
 """Data centre, Quadro and RTX professional boards by device id. Boards that share an id share a name."""
 
+BOARDS = {
+    "1eb8": "12a2",
+    "20b0": "1450",
+    "20b2": "1463 147f 1622 1623 1625",
+    "20b3": "14a7 14a8",
+    "20b5": "1533 1642",
+    "20b7": "1532 1804 1852",
+    "20bd": "17f4",
+    "20f1": "145f",
+    "20f3": "179b 179c 179d 179e 179f 17a0 17a1 17a2",
+    "20f5": "1799 179a",
+    "20f6": "180a",
+    "20fd": "17f8",
+    "2235": "145a",
+    "2236": "1482",
+    "2237": "152f",
+    "2238": "1677",
+    "230e": "20df",
+    "2321": "1839",
+    "2322": "17a4",
+    "2324": "17a6 17a8",
+    "2329": "198b 198c",
+    "232c": "2063",
+    "2330": "16c0 16c1",
+    "2331": "1626",
+    "2335": "18be 18bf",
+    "2339": "17fc",
+    "233a": "183a",
+    "233b": "1996",
+    "2342": "16eb 1805 1809",
+    "2348": "18d2",
+    "25b6": "14a9 157e",
+    "26b5": "169d 17da",
+    "26b9": "1851 18cf",
+    "26ba": "1957 1990",
+    "27b6": "1933",
+    "27b8": "16ca 16ee",
+    "2901": "1999 199b 20da",
+    "2941": "2046 20ca 20d5 21c9 21ca",
+    "2bb5": "204e 220b",
+    "3182": "20e6",
+    "31c2": "21f1",
+}
+"""The subsystem ids, of NVIDIA, of whole boards for the data centre, by device id. A vGPU has the device id
+of its board, and as subsystem id that of its type, such as 187e for an H100XM-3-40C.
+Source: open-gpu-kernel-modules src/nvidia/generated/g_nv_name_released.h at 595.45.04."""
+
 COHERENT = frozenset({"2342", "2348", "2941", "31a1", "31c2", "31c3"})
 """GH200, GB200, GB300: connected to their CPU by NVLink-C2C."""
 

@@ -28,6 +28,7 @@ from gdrkit.facts.driver import (
     memory_peers,
     peermem_path,
 )
+from gdrkit.facts.expected_gpu import has_own_driver
 from gdrkit.facts.initramfs import Held, boot_copy
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kubernetes import has_gpu_operator
@@ -100,9 +101,12 @@ def _judged(node: Node, verdict: Verdict, consumer: str) -> NextBoot:
 
 def _require_own_boot(node: Node) -> None:
     """Raises EvidenceMissing unless the node's own files decide what the next boot loads: not in a
-    container, not where one installs the driver, and not on an image that each boot unpacks anew."""
+    container, not where one installs the driver, not where a driver runs of which this disk has nothing, and
+    not on an image that each boot unpacks anew."""
     if scope(node) != "host" or has_gpu_operator(node):
         raise _undecided("host whose boot loads the modules")
+    if DRIVER in loaded(node) and not has_own_driver(node):
+        raise _undecided("what loads the driver, which is not installed on this disk")
     if not root_is_kept(node) or immutable(node) is not None:
         raise _undecided("image of the next boot")
 

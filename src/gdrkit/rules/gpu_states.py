@@ -27,7 +27,7 @@ def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     Cost: Unless the vGPU's profile allows GPUDirect RDMA, registering GPU memory fails.
 
     How to tell: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU that is passed through whole prints
-    Pass-Through; this page is not about it.
+    Pass-Through, and has the PCI subsystem id of its board, which no vGPU has; this page is not about it.
 
     What to do: First ask CUDA with `gdr doctor --probe`. If it reports no support, ask the administrator of
     the hypervisor for a profile that allows GPUDirect RDMA, or for a whole GPU by pass-through.
@@ -36,7 +36,8 @@ def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     which only some profiles of some boards have.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/nv_gpu_ops.c and p2p.c,
-    GPU_DIRECT_RDMA_ENABLED; NVIDIA AI Enterprise, vGPU documentation.
+    GPU_DIRECT_RDMA_ENABLED; NVIDIA AI Enterprise, vGPU documentation: "only on a subset of vGPUs and guest
+    OS releases"; for subsystem ids, src/nvidia/generated/g_nv_name_released.h.
     """
     if not vgpu_guest(node, gpu):
         return Passed("a whole GPU")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gdrkit.facts.driver_files import path_to_load
 from gdrkit.facts.module_state import Corruption, KernelMismatch, file_flaw, kernel_match
-from gdrkit.facts.modules import module_path
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
@@ -64,7 +64,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    path = module_path(node, module)
+    path = path_to_load(node, module)
     found = file_flaw(node, path)
     if found is None:
         return Passed("an ELF file that the kernel can read")
@@ -105,7 +105,7 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    if if_missing(None, file_flaw, node, module_path(node, module)) is not None:
+    if if_missing(None, file_flaw, node, path_to_load(node, module)) is not None:
         return NotApplicable("the file is not a valid module")
     found = kernel_match(node, module)
     if found.misfit is None:

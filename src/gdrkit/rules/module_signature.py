@@ -6,9 +6,9 @@ signatures are not enforced.
 
 from __future__ import annotations
 
+from gdrkit.facts.driver_files import path_to_load
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.module_state import is_unread
-from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node, if_missing
@@ -29,13 +29,13 @@ def _unchecked(node: Node, module: str) -> NotApplicable | None:
         return not_applicable
     if not module_signatures_supported(node):
         return NotApplicable("this kernel does not check signatures")
-    if if_missing(False, lambda: is_unread(node, module_path(node, module))):
+    if if_missing(False, lambda: is_unread(node, path_to_load(node, module))):
         return NotApplicable("the file cannot be read as far as its signature")
     return None
 
 
 def _standing(node: Node, module: str) -> SignatureCheck:
-    return signature_check(node, module_path(node, module))
+    return signature_check(node, path_to_load(node, module))
 
 
 @rule(

@@ -54,10 +54,12 @@ def gpu_expected(node: Node) -> bool:
     """Whether the machine has a GPU that it uses itself: else no rule about its modules applies.
 
     nvidia is loaded only where it found one: its init fails with ENODEV otherwise (kernel-open/nvidia/nv.c).
+    So a machine whose GPUs are all gone since is still judged: what is wrong besides waits for their return.
     In a pasted text the writer looked for these modules. Else raises EvidenceMissing where neither is known,
     as of a storage node without one of its PCI devices."""
     try:
-        return any(not is_passed_through(node, gpu) for gpu in gpus(node))
+        found = gpus(node)
+        return any(not is_passed_through(node, gpu) for gpu in found) if found else is_loaded(node, DRIVER)
     except EvidenceMissing:
         if is_loaded_for_sure(node, DRIVER) or is_pasted(node):
             return True

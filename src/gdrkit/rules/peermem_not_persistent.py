@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.boot_loading import other_loader, scripted_loader
+from gdrkit.facts.expected_gpu import has_own_driver
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import is_loaded
@@ -55,6 +57,9 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
         return Passed(f"{entry.file}:{entry.line}")
     if other := other_loader(node, module) or scripted_loader(node, module):
         return Passed(other)
+    if not has_own_driver(node):  # a container brought it, or an installer that this disk does not show
+        source = f"what loads {module}, of which this disk has no file"
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "kubectl get clusterpolicy -o yaml"))
     return Failed(
         seen="; ".join(filter(None, ("nothing loads it at boot", where))),
         expected="a line in modules-load.d" + (", and no blacklist entry" if where else ""),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import ABOUT_GPUS, CODES, consumer_of, every_consumer, every_rule, rule_of
+from gdrkit.catalogue import ABOUT_GPUS, CODES, every_consumer, every_rule, rule_of
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.leading import leading_program
 from gdrkit.programs.names import NAMES
 from gdrkit.rules.rule import Rule
 from gdrkit.verdict.check_results import CheckResult, check_results
@@ -43,20 +44,23 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return replace(self, states=tuple(chosen if s.consumer == consumer else s for s in self.states))
 
 
-def judge_node(node: Node, asked: str = NAMES[0]) -> Verdict:
+def judge_node(node: Node, asked: str = "") -> Verdict:
     """The verdict of every rule: their results, the matrix, and the state for each consumer.
 
-    The status of a finding considers programs that any job may use, and the one that is asked about.
+    The status of a finding considers the leading program, the one that is asked about, and those that any
+    job may use; where NCCL does not lead, these do not drive the NICs either.
     """
+    first = leading_program(node)
+    counted = {first, asked, *(one.name for one in every_consumer() if one.common and first == NAMES[0])}
     results = check_results(node, _rules(node))
     table = matrix(node, results)
     states = tuple(consumer_state(node, table, consumer.name) for consumer in every_consumer())
-    shown = [state for state in states if state.consumer == asked or consumer_of(state.consumer).common]
+    shown = [state for state in states if state.consumer in counted]
     return Verdict(
         check_results=results,
         matrix=table,
         states=states,
-        findings=findings(node, results, table, shown),
+        findings=findings(node, results, table, shown, first),
         assumes=assumptions(node),
     )
 

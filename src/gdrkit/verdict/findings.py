@@ -58,16 +58,21 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def findings(
-    node: Node, results: Iterable[CheckResult], table: Matrix, states: Iterable[ConsumerState]
+    node: Node,
+    results: Iterable[CheckResult],
+    table: Matrix,
+    states: Iterable[ConsumerState],
+    first: str = NAMES[0],
 ) -> tuple[Finding, ...]:
-    """The findings: failures and unknowns, by layer from the lowest, within a layer the worst first.
+    """The findings: failures and unknowns, by layer from the lowest, within a layer the worst first. What
+    stops the `first` program has failed; what stops only others is a warning.
 
     Unknowns that one piece of evidence would resolve for several subjects are one finding."""
     states = tuple(states)
     nearest = {pair for state in states for pair in state.pairs}
     order = list(Status)
     shown = (result for result in results if result.decisive and not _is_far(result, nearest))
-    with_status = ((result, status_of(result, table, states)) for result in shown)
+    with_status = ((result, status_of(result, table, states, first)) for result in shown)
     every = (
         _finding(node, result, status)
         for result, status in with_status
@@ -172,7 +177,7 @@ def _plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState]) -> Status:
+def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState], first: str) -> Status:
     """The status of a decisive result, for the programs with these states.
 
     A blocker fails the node only if no other direct path is ready instead.
@@ -184,7 +189,7 @@ def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState
     states = tuple(states)
     blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in OF_ITS_OWN)]
     if blocked:
-        return _status_of_blocker(result, table, blocked)
+        return _status_of_blocker(result, table, blocked, first)
     if any(would_block(result, path, s.consumer) for path in INITIATED for s in states):
         return Status.WARNING
     if _is_about_a_gpu_that_cannot(result, states):
@@ -198,9 +203,10 @@ def _is_about_a_gpu_that_cannot(result: CheckResult, states: Iterable[ConsumerSt
     return isinstance(result.subject, PciGpu) and bool(counted) and result.subject.address not in counted
 
 
-def _status_of_blocker(result: CheckResult, table: Matrix, blocked: Iterable[ConsumerState]) -> Status:
-    """Failed if the first program of NAMES lacks a path because of it, a warning if only others do, else a
-    note."""
+def _status_of_blocker(
+    result: CheckResult, table: Matrix, blocked: Iterable[ConsumerState], first: str
+) -> Status:
+    """Failed if the first program lacks a path because of it, a warning if only others do, else a note."""
     affected = [
         state.consumer
         for state in blocked
@@ -208,7 +214,7 @@ def _status_of_blocker(result: CheckResult, table: Matrix, blocked: Iterable[Con
     ]
     if not affected:
         return Status.NOTE
-    return Status.FAILED if NAMES[0] in affected else Status.WARNING
+    return Status.FAILED if first in affected else Status.WARNING
 
 
 def _concerned_pairs(result: CheckResult, table: Matrix, state: ConsumerState) -> list[Pair | None]:

@@ -17,9 +17,10 @@ from gdrkit.programs.aws_ofi_nccl.rules import (
     ofi_dmabuf_off_by_default,
     ofi_lacks_hmem,
 )
+from gdrkit.programs.nccl.library_rules import nccl_skips_efa
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import ADDRESS, EFA_P2P, PINNING
-from gdrkit.verdict.cells import cells_of
+from gdrkit.verdict.cells import cells_of, paths_closed_by
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module
 from tests.rules.machines import (
@@ -73,6 +74,14 @@ def only(machine):
 # -- is there one? -------------------------------------------------------------------------------------
 
 
+def test_nccls_own_code_leaves_an_efa_to_the_plugin_and_no_other_nic():
+    found = failed(node(efa()), nccl_skips_efa, only(node(efa())))
+    assert found.subject == "rdmap24s0"
+    assert set(paths_closed_by(nccl_skips_efa.takes(None))) == {"dmabuf", "peermem", "staged"}
+    other = node(rdma_device())
+    assert does_not_apply(other, nccl_skips_efa, only(other))
+
+
 def test_on_a_machine_without_an_efa_the_plugin_has_no_direct_path_ever():
     found = failed(node(rdma_device()), no_efa_device)
 
@@ -87,7 +96,9 @@ def test_it_is_unknown_where_a_devices_driver_is():
 
     files = {path: content for path, content in machine.files.items() if not path.endswith("/vendor")}
 
-    assert missing(node(MemoryHost(files, links=links)), no_efa_device).source == "driver of mlx5_0"
+    unknown = node(MemoryHost(files, links=links))
+    assert missing(unknown, no_efa_device).source == "driver of mlx5_0"
+    assert missing(unknown, nccl_skips_efa, only(unknown)).source == "driver of mlx5_0"
     another = failed(node(MemoryHost(machine.files, links=links)), no_efa_device)  # of Mellanox
     assert another.subject == "node"
 

@@ -6,8 +6,8 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingRea
 from gdrkit.facts import packages
 from gdrkit.facts.libraries import find
 from gdrkit.facts.modules import running
-from gdrkit.facts.pci import ROOT
-from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.facts.pci import ROOT, devices
+from gdrkit.facts.rdma import RdmaDevice, nics, rdma_devices
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, if_missing
@@ -41,10 +41,20 @@ def efa_devices(node: Node) -> tuple[RdmaDevice, ...]:
     return found
 
 
+@fact
+def has_only_efa(node: Node) -> bool:
+    """Whether every NIC is an EFA, so that NCCL reaches the network through its plugin alone."""
+    found = nics(node)
+    return bool(found) and all(device.driver == DRIVER for device in found)
+
+
 def _is_anothers(node: Node, device: RdmaDevice) -> bool:
-    """Whether a device whose driver is not known is in software, or a PCI function of another vendor."""
+    """Whether a device whose driver is not known is in software, or a PCI function of another vendor; all
+    are where the machine has none of Amazon's."""
     vendor = if_missing("", lambda: node.text(f"{ROOT}/{device.pci_address}/vendor").strip())
-    return device.virtual or vendor not in ("", AMAZON)
+    if device.virtual or vendor not in ("", AMAZON):
+        return True
+    return not if_missing(True, lambda: any(f"0x{one.vendor}" in ("0x", AMAZON) for one in devices(node)))
 
 
 @fact

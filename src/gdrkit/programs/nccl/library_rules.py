@@ -8,9 +8,10 @@ from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, find
 from gdrkit.facts.nvlink import has_nvlink
 from gdrkit.facts.pci import PciGpu, gpus
-from gdrkit.facts.rdma import hardware_pairs
+from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.programs.aws_ofi_nccl.facts import efa_devices
 from gdrkit.programs.environment import nccl_sources
 from gdrkit.programs.job_settings import settings_of
 from gdrkit.programs.nccl.consumer import NCCL
@@ -20,6 +21,7 @@ from gdrkit.programs.nccl.log_records import TCP, Network
 from gdrkit.programs.nccl.releases import AMPERE, NEWEST, changing, first_release_with, release
 from gdrkit.programs.nccl.setting_rules import READ
 from gdrkit.programs.old_copies import does_not_detect, version_too_old
+from gdrkit.rules.capabilities import DIRECT, Path
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
@@ -217,3 +219,38 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
     except EvidenceMissing:  # a plugin only adds a remark to the report
         return NotApplicable("no plugin is known of, and not every folder was looked into")
     return Passed("no plugin found")
+
+
+@rule(
+    "nccl-skips-efa",
+    Layer.LIBRARY,
+    per=nics,
+    takes=NCCL.own(*DIRECT, Path.STAGED),
+    reported_by=(DecidingCommand("cat /sys/class/infiniband/*/ports/1/link_layer", "Unspecified"),),
+    cost="Without the plugin aws-ofi-nccl, NCCL sends over TCP here.",
+    references=("https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",),
+)
+def nccl_skips_efa(node: Node, device: RdmaDevice) -> Outcome:
+    """NCCL's own network code does not use EFA.
+
+    Cost: None with the plugin aws-ofi-nccl, which serves NCCL here. Without it, NCCL uses TCP.
+
+    How to tell: The device's driver is efa: `readlink /sys/class/infiniband/<device>/device/driver`. With
+    NCCL_DEBUG=INFO, a job with the plugin logs `Using network` with the name AWS Libfabric or Libfabric.
+
+    What to do: Install Amazon's EFA installer, or use an image that has the plugin. `gdr doctor` judges the
+    plugin first where all NICs are EFAs.
+
+    Why: NCCL takes ports whose link layer is InfiniBand or Ethernet; that of EFA is unspecified. EFA has no
+    reliable connected queue pairs, which NCCL's code needs.
+
+    Source: NCCL src/transport/net_ib/init.cc; amzn/amzn-drivers kernel/linux/efa/src/efa_verbs.c,
+    efa_port_link_layer().
+    """
+    if device not in efa_devices(node):
+        return NotApplicable("the NIC is not an EFA")
+    return Failed(
+        seen="an EFA, which NCCL reaches through aws-ofi-nccl alone",
+        expected="InfiniBand or Ethernet",
+        subject=device.name,
+    )
