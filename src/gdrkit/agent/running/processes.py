@@ -237,11 +237,14 @@ def held_by(reader: Reader) -> Held:
 
 
 def buffer_of(text: bytes) -> Dict[str, Any]:
-    """Inode, size, references and exporter of a dma-buf, from the fdinfo of a descriptor of it."""
+    """Inode, size, references and exporter of a dma-buf, from the fdinfo of a descriptor of it. The first of
+    each counts: the name that a user gave the buffer, perhaps of several lines, comes last."""
     found: Dict[str, Any] = {}
     for line in text.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition(":")
         value = value.strip()
+        if key in found:
+            continue
         if key in ("ino", "size", "count") and _is_number(value):
             found[key] = int(value)
         elif key == "exp_name":
