@@ -1,4 +1,5 @@
-"""What another user of a machine writes into what gdrkit reads there changes no verdict.
+"""What another user of a machine writes into what gdrkit reads there changes no verdict, and what is hidden
+from a user is not absent.
 
 Without any right a user puts text into the kernel's log, by the name of a program that crashes or by options
 of mount(2) in a user namespace; into the kernel's table of dma-bufs, by the name of a buffer; and into the
@@ -7,7 +8,11 @@ output of nvidia-smi, by the name of a process.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +171,51 @@ def test_the_name_of_a_process_is_no_field_of_its_gpu():
 
     assert nvidia_smi.parse(with_name(one, forged)) == nvidia_smi.parse(one)
     assert nvidia_smi.parse(one.replace("    Processes", f"{forged}    Processes")) != nvidia_smi.parse(one)
+
+
+# -- processes that proc hides -------------------------------------------------------------------------
+
+HIDDEN = r"""
+import ctypes, json, os, sys
+from gdrkit.agent.collect.tree import Tree
+from gdrkit.agent.probe import running_probe
+from gdrkit.agent.running import processes
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence.live import LiveHost
+
+libc = ctypes.CDLL(None, use_errno=True)
+import shlex  # after the change of the user Python's own folder may be closed
+option = sys.argv[1].encode()
+if libc.unshare(0x20000) or libc.mount(b"none", b"/", None, 0x44000, None):
+    sys.exit(77)
+if libc.mount(b"proc", b"/proc", b"proc", 0, option):
+    sys.exit(77)
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+rows = []
+processes.scan(rows.append)
+try:
+    why = "exists" if LiveHost().exists("proc/1/environ") else "absent"
+except EvidenceMissing as error:
+    why = error.missing.why.name
+tree = Tree()
+hidden = [tree.hidden(path) for path in ("proc/1/cgroup", "proc/9999999/cgroup")]
+print(json.dumps([rows[-1]["hidden"], why, *hidden]))
+tree.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "seen"),
+    [("hidepid=2", [True, "DENIED", True, False]), ("hidepid=0", [False, "exists", False, False])],
+)
+def test_a_process_that_proc_hides_is_not_absent(option, seen):
+    done = subprocess.run(
+        [sys.executable, "-c", HIDDEN, option], capture_output=True, cwd=Path(__file__).parent, timeout=60
+    )
+    if done.returncode == 77:
+        pytest.skip("needs CAP_SYS_ADMIN: run the tests as root on a machine of their own")
+    assert done.returncode == 0, done.stderr.decode()
+
+    assert json.loads(done.stdout) == seen

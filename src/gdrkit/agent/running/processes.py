@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..collect.redact import without_secrets
 from .children import Emit, Relay
-from .files import namespace, start_in, ticks_after_boot
+from .files import hides_processes, namespace, start_in, ticks_after_boot
 from .libraries import ProcessLibrary, mapped
 
 DEVICE = re.compile(
@@ -131,8 +131,10 @@ def scan(
     holders: List[Tuple[Reader, int]] = []
     denied, known = 0, {namespace("self", proc=proc), ""}
     unreadable: List[Dict[str, Any]] = []
+    names: List[str] = []
     try:
-        for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
+        names = os.listdir(proc)
+        for name in sorted(filter(_is_number, names), key=int):
             reader = Reader(int(name), proc)
             held = held_by(reader)
             denied += "fd" in reader.denied
@@ -164,7 +166,7 @@ def scan(
             break
         else:
             denied += 1
-    emit({"denied_processes": denied, "unreadable": unreadable})
+    emit({"denied_processes": denied, "unreadable": unreadable, "hidden": hides_processes(names)})
     return libraries
 
 
