@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, UNKNOWN
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import NODES_LIMIT
+from gdrkit.fleet.kubernetes import Kubectl, Kubernetes, _Pods
 from gdrkit.fleet.ray import Ray
+from gdrkit.fleet.ray_api import RayApi, job_log_lines
 from tests.fleet.ray_server import dashboard, node
 from tests.work import within
 
@@ -113,6 +116,88 @@ def test_an_answer_that_is_no_list_is_one_line(answers, capsys, content):
     assert main(["fleet", "doctor", "--kubernetes", "--timeout", "5"]) == NO_INPUT
     error = capsys.readouterr().err
     assert "kubectl get nodes printed something else" in error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(("program", "engine"), [("kubectl", "kubernetes"), ("sinfo", "slurm")])
+def test_an_endless_complaint_is_cut(answers, tmp_path, capsys, program, engine):
+    answers(program, b"")
+    (tmp_path / "bin" / program).write_text(
+        "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\nexit 1\n"
+    )
+    assert main(["fleet", "doctor", f"--{engine}", "--timeout", "5"]) == NO_INPUT
+    error = capsys.readouterr().err
+
+    assert "failed: xxx" in error and len(error) < 6000
+
+
+TOKENS = (
+    b"1" + b"0" * 5000, b"1e999", b"NaN", b"Infinity", b"18446744073709551616", b"null", b"true", b"[]",
+    b"{}", b'"\\ud800"', b'"\xff"', b'"\\u0000"', b'"\x1b[2J"', b"[" * 200_000, b'{"a":' * 100_000,
+    b"[" * 900 + b"]" * 900, b'"' + b"x" * (1 << 20) + b'"', b'{"name":"a","name":7}',
+)  # fmt: skip
+"""Numbers without an end, what is not a number, other types, halves of characters, brackets, a key twice."""
+ANSWERS = {
+    "nodes": {"items": [{
+        "metadata": {"name": "n1", "labels": {"kubernetes.io/os": "linux"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "x", "message": "y"}]},
+    }]},
+    "pods": {"items": [{"metadata": {"name": "p"}, "status": {
+        "phase": "Pending", "reason": "x", "message": "y",
+        "containerStatuses": [{"state": {"waiting": {"reason": "x"}, "terminated": {"exitCode": 3}}}],
+    }}]},
+    "ray": {"data": {"result": {"total": 1, "result": [
+        {"node_id": "a", "node_ip": "10.0.0.1", "node_name": "n1", "state": "DEAD", "state_message": "x"},
+    ]}}},
+    "job": {"status": "FAILED", "message": "x"},
+    "log": {"logs": 'gdr {"a":1}\n'},
+}  # fmt: skip
+
+
+def with_token(value: object, token: bytes) -> Iterator[bytes]:
+    """The JSON with this token in each place, and behind each key once more."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            rest = b"".join(b",%s:%s" % (json.dumps(k).encode(), json.dumps(v).encode())
+                            for k, v in value.items() if k != key)  # fmt: skip
+            name = json.dumps(key).encode()
+            for changed in with_token(part, token):
+                yield b"{%s:%s%s}" % (name, changed, rest)
+            yield b"{%s:%s,%s:%s%s}" % (name, json.dumps(part).encode(), name, token, rest)
+    elif isinstance(value, list):
+        for changed in with_token(value[0], token):
+            yield b"[%s]" % changed
+    yield token
+
+
+def read_as(kind: str, content: bytes) -> str:
+    """What is shown of an answer."""
+    if kind in ("nodes", "pods"):
+        kubectl = Kubectl()
+        kubectl.call = lambda *_, **__: (0, content, "")  # type: ignore[method-assign]
+        if kind == "pods":
+            return str([(one.why_failed, one.runs) for one in kubectl.listed(_Pods, "pods").items])
+        cluster = Kubernetes()
+        cluster._kubectl = kubectl
+        return str((cluster.nodes(), cluster.down()))
+    api = RayApi("http://127.0.0.1:1", {})
+    api._call = lambda *_, **__: content  # type: ignore[method-assign]
+    if kind == "ray":
+        return str(api.nodes())
+    return str(api.state("gdr") if kind == "job" else job_log_lines(api.log("gdr"), "gdr", dict))
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_any_token_in_any_place_is_read_or_refused_in_one_line(answers, kind):
+    answers("kubectl", b"")
+    read = 0
+    with within(60):
+        for token in TOKENS:
+            for content in with_token(ANSWERS[kind], token):
+                try:
+                    read += bool(read_as(kind, content))
+                except TargetError as error:
+                    assert len(str(error).splitlines()) == 1
+    assert read
 
 
 @pytest.mark.parametrize("name", HOSTILE)

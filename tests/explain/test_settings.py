@@ -1,5 +1,7 @@
 """A setting counts wherever a text sets it for a job, and not where a sentence mentions it."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,31 +19,38 @@ def found(text: str) -> list[tuple[str, str]]:
     return [setting for given in settings(read(text)).values() for setting in given]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "$ export NCCL_IB_DISABLE=1\n",
-        "export NCCL_IB_DISABLE=1\n",
-        "$ NCCL_IB_DISABLE=1 torchrun train.py\n",
-        "$ mpirun -np 2 -x NCCL_IB_DISABLE=1 ./all_reduce_perf\n",
-        "$ mpirun -np 2 \\\n  -x NCCL_IB_DISABLE=1 \\\n  ./all_reduce_perf\n",
-        "$ docker run -e NCCL_IB_DISABLE=1 image\n",
-        "$ docker run --env NCCL_IB_DISABLE=1 image\n",
-        "```\nFROM base\nENV NCCL_IB_DISABLE=1\n```\n",
-        "```\nFROM base\nENV NCCL_IB_DISABLE 1\n```\n",
-        "```\nenv:\n- name: NCCL_IB_DISABLE\n  value: '1'\n```\n",
-        '```\nenv:\n  - name: "NCCL_IB_DISABLE"\n    value: "1"\n```\n',
-        "```\nenv:\n- {name: NCCL_IB_DISABLE, value: '1'}\n```\n",
-        '```\nenvironment:\n  NCCL_IB_DISABLE: "1"\n```\n',
-        "```\nenvironment:\n  - NCCL_IB_DISABLE=1\n```\n",
-        '```\n{"env": {\n  "NCCL_IB_DISABLE": "1",\n```\n',
-        "```\nos.environ['NCCL_IB_DISABLE'] = '1'\n```\n",
-        "$ env | grep NCCL\nNCCL_IB_DISABLE=1\n",
-        "env:\n- name: NCCL_IB_DISABLE\n  value: '1'\n",
-    ],
-)
+FORMS = [
+    "$ export NCCL_IB_DISABLE=1\n",
+    "export NCCL_IB_DISABLE=1\n",
+    "$ NCCL_IB_DISABLE=1 torchrun train.py\n",
+    "$ mpirun -np 2 -x NCCL_IB_DISABLE=1 ./all_reduce_perf\n",
+    "$ mpirun -np 2 \\\n  -x NCCL_IB_DISABLE=1 \\\n  ./all_reduce_perf\n",
+    "$ docker run -e NCCL_IB_DISABLE=1 image\n",
+    "$ docker run --env NCCL_IB_DISABLE=1 image\n",
+    "```\nFROM base\nENV NCCL_IB_DISABLE=1\n```\n",
+    "```\nFROM base\nENV NCCL_IB_DISABLE 1\n```\n",
+    "```\nenv:\n- name: NCCL_IB_DISABLE\n  value: '1'\n```\n",
+    '```\nenv:\n  - name: "NCCL_IB_DISABLE"\n    value: "1"\n```\n',
+    "```\nenv:\n- {name: NCCL_IB_DISABLE, value: '1'}\n```\n",
+    '```\nenvironment:\n  NCCL_IB_DISABLE: "1"\n```\n',
+    "```\nenvironment:\n  - NCCL_IB_DISABLE=1\n```\n",
+    '```\n{"env": {\n  "NCCL_IB_DISABLE": "1",\n```\n',
+    "```\nos.environ['NCCL_IB_DISABLE'] = '1'\n```\n",
+    "$ env | grep NCCL\nNCCL_IB_DISABLE=1\n",
+    "env:\n- name: NCCL_IB_DISABLE\n  value: '1'\n",
+]
+
+
+@pytest.mark.parametrize("text", FORMS)
 def test_a_setting_is_found(text):
     assert found(text) == [SET]
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_an_empty_value_is_a_value(text):
+    """`mpirun -x NCCL_IB_HCA= -np 8` ended in an internal error."""
+    empty = re.sub(r"(['\"])1\1", r"\1\1", text).replace("=1", "=").replace("DISABLE 1", "DISABLE ")
+    assert empty != text and found(empty) in ([], [("NCCL_IB_DISABLE", "")])
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ TEXTS = (
     "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
     "fabric.nccl.system:bus_id", "fabric.topology.from_nccl_xml:speed_gt_per_s",
     "fabric.topology.from_nccl_log:topology", "fabric.topology.from_node:natural_sort_key",
+    "facts.assignments:commands_of", "facts.assignments:settings_in", "facts.dynamic_debug:answer",
     "facts.driver:parse_banner", "formats.whole_number:integer", "facts.gpu_chips:by_device_id",
     "facts.install_command:effect", "facts.kernel:split_command_line", "facts.keyrings:parse",
     "facts.loaded_modules:parse", "facts.machine:colon_pairs", "facts.machine:one_line",
@@ -44,7 +45,9 @@ TEXTS = (
     "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
-    "formats.gpu_listing:smi_gpu_in", "formats.grub_script:command_end", "formats.topo_matrix:parse",
+    "formats.gpu_listing:numbered_gpu_in", "formats.gpu_listing:pci_gpu_in",
+    "formats.gpu_listing:smi_gpu_in",
+    "formats.grub_script:command_end", "formats.topo_matrix:parse",
     "formats.ucx_proto:read_tables", "formats.versions:numbers",
     "catalogue:match",
     "messages.errors:number_in", "messages.errors:causes", "programs.nccl.log_records:via",
@@ -54,7 +57,8 @@ TEXTS = (
 """Parsers of text. They document FormatError alone."""
 
 BYTES = (
-    "agent.collect.anonymize:is_binary", "agent.collect.module_choice:declared",
+    "agent.collect.anonymize:is_binary", "agent.collect.kernel_arguments:arguments_in_log",
+    "agent.collect.module_choice:declared",
     "agent.collect.module_files:split", "agent.collect.redact:without_secrets",
     "agent.collect.reductions:processors", "agent.collect.reductions:container",
     "agent.collect.reductions:settings", "agent.collect.reductions:environment_file",
@@ -62,9 +66,11 @@ BYTES = (
     "agent.collect.reductions:packages", "agent.collect.reductions:package_records",
     "agent.collect.reductions:libraries", "agent.collect.reductions:cards", "agent.probe.rm_probe:cards",
     "agent.running.libraries:mapped", "agent.running.processes:buffer_of",
-    "agent.running.processes:mapped_devices", "agent.running.processes:switches",
+    "agent.running.processes:mapped_devices", "agent.running.processes:shared_files",
+    "agent.running.processes:switches",
     "evidence.bundle:complaint", "evidence.bundle:without_complaints",
-    "fabric.topology.from_file:read_topology", "formats.der:parse", "formats.hwloc_xml:parse",
+    "fabric.topology.from_file:kind_of", "fabric.topology.from_file:read_topology",
+    "formats.der:parse", "formats.hwloc_xml:parse",
     "formats.nccl_xml:parse", "formats.pci_config:answers", "formats.xml_text:parse",
     "html.bench_and_cost:read",
 )  # fmt: skip
@@ -160,6 +166,14 @@ def _others() -> Iterable[tuple[Any, ...]]:
     from gdrkit.transport.errors import TransportError
     from gdrkit.transport.proof.log import judge_log
 
+    for path in (
+        "proc/cmdline",
+        "etc/default/grub",
+        "etc/modprobe.d/x.conf",
+        "etc/fstab",
+        "boot/loader/entries/x",
+    ):
+        yield f"agent/collect/redact:{path}", functools.partial(_without_secrets, path)
     yield "evidence/manifest", manifest.parse, ValueError
     yield "evidence/foreign:parse_sos", foreign.parse_sos, ValueError
     yield "evidence/kernel_log", lambda data: list(kernel_log.as_lines(iter(data.split(b"\n"))))
@@ -182,6 +196,12 @@ def _others() -> Iterable[tuple[Any, ...]]:
     )
     for name, read in _of_lines():
         yield name, functools.partial(_decoded, read)
+
+
+def _without_secrets(path: str, data: bytes) -> object:
+    from gdrkit.agent.collect.redact import without_secrets
+
+    return without_secrets(data, path)
 
 
 def _assigned(data: bytes) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -112,8 +113,10 @@ def main(arguments: list[str]) -> int:
             check_output(name, force=options.force)  # before minutes of measuring
     document = _measured(options)
     for name, text in ((options.csv, bench.csv(document)), (options.plot, bench.svg(document))):
-        if name:
+        if name and text:
             write_output(name, text.encode(), force=options.force)
+        elif name:
+            sys.stderr.write(f"note: {name} was not written: no bandwidth was measured\n")
     if options.json:
         write_json(document, indent=2)
     else:

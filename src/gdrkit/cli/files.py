@@ -39,7 +39,15 @@ def write_output(name: str, content: bytes, *, force: bool, inputs: tuple[str | 
 
 
 def check_output(name: str, *, force: bool) -> None:
-    """Raises OutputRefused if the file exists, unless `force`; call before work that takes long."""
+    """Raises OutputRefused if the file exists, unless `force`, and if it can have no place there; call
+    before work that takes long."""
+    why = ""
+    if os.path.lexists(name) and (os.path.islink(name) or not os.path.isfile(name)):
+        why = "it is not a regular file"
+    elif not os.path.isdir(os.path.dirname(os.path.abspath(name))):
+        why = "no such folder"
+    if why:
+        raise OutputRefused(f"cannot write {name}: {why}", code=CANNOT_CREATE)
     if os.path.lexists(name) and not force:
         raise OutputRefused(f"{name} exists", "name another output file, or replace it with --force")
 

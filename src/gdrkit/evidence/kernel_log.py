@@ -28,7 +28,8 @@ def dmesg(device: str = DEVICE) -> bytes:
 
 
 def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Records of /dev/kmsg as dmesg prints them: "[    1.234567] text". Lost messages are reported as printk
+    """Records of /dev/kmsg as dmesg prints them: "[    1.234567] text". Further lines of one are indented
+    and have no time: users can write them, as by the name of a file. Lost messages are reported as printk
     does.
 
     A record is "priority,sequence,microseconds,flags...;text", then lines of " KEY=value" that dmesg drops.
@@ -50,8 +51,7 @@ def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
         text = body.partition(b"\n")[0]
         if b"\\x" in text:
             text = _unescaped(text)
-        for line in text.split(b"\n"):
-            yield b"%s%s\n" % (stamp, line)
+        yield b"%s%s\n" % (stamp, text.replace(b"\n", b"\n" + b" " * len(stamp)))
 
 
 def _is_number(word: bytes) -> bool:

@@ -17,6 +17,7 @@ from gdrkit.evidence.missing import (
     MOUNT_POINTS,
     NOT_THERE,
     absent,
+    denied,
     not_mounted,
     of_command,
     of_error,
@@ -188,6 +189,11 @@ class LiveHost:
             for point in MOUNT_POINTS:
                 if path.startswith(point + "/") and not _has_entries("/" + point):
                     return not_mounted(path)
+            if path.startswith("proc/1/"):
+                from gdrkit.agent.running.files import hides_processes
+
+                if hides_processes(os.listdir("/proc")):
+                    return denied(path)
         return of_error(path, error)
 
 

@@ -102,7 +102,8 @@ def assigned(line: str) -> Iterator[tuple[str, str]]:
             yield from _words(part)
             continue
         for found in _passed().finditer(_one_list().sub(_separate, part)):
-            yield found["name"], (found["value"] or found["next"]).strip("\"'")
+            value = found["next"] if found["value"] is None else found["value"]
+            yield found["name"], value.strip("\"'")
 
 
 @functools.cache

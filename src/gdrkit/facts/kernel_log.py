@@ -19,7 +19,7 @@ _STAMP = re.compile(
 # `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. See journalctl(1), -o.
 _JOURNAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
-    r"(?P<program>[\w.@:()\-/\\]+?)(?:\[\d+\])?: (?P<text>.*)"
+    r"(?P<program>[\w.@:()\-/\\]+?(?:\[\d+\])?): (?P<text>.*)"
 )
 # Lines that report lost lines. Sources: Linux kernel/printk/printk.c (both forms), systemd's
 # journald-kmsg.c, Linux lib/ratelimit.c: of the module loader's lines, only lockdown's is rate limited.
@@ -27,6 +27,16 @@ _DROPPED = re.compile(
     r"\*\* \d+ printk messages dropped|^\d+ messages suppressed|^Missed \d+ kernel messages"
     r"|lockdown\w*: \d+ callbacks suppressed"
 )
+_BY_USERS = re.compile(
+    r".{0,15}\[\d{1,10}\](?:: | trap )|traps: |process '|oom-kill:|Memory cgroup stats for |overlayfs: "
+    r"|[\w.-]{1,32}: (?:Unknown parameter|Bad value for|Unexpected value for) '",
+    re.DOTALL,
+)
+"""Messages in which the kernel quotes what any user may choose: the name of a program that crashes and of
+its file, options of mount(2) in a user namespace, and the name of a cgroup. With line breaks in it, what
+follows looks like other messages; in one line it may hold their words. Sources: Linux arch/x86/mm/fault.c,
+show_signal_msg(), and arch/x86/kernel/traps.c; mm/memory.c, print_vma_addr(); fs/fs_context.c and
+fs/fs_parser.c; fs/exec.c, do_execveat_common(); mm/oom_kill.c, dump_oom_victim()."""
 
 
 LINE_CHARACTERS = 4096
@@ -60,12 +70,22 @@ def lines(node: Node) -> KernelLog:
 def parse(text: str, source: str) -> KernelLog:
     """The kernel's messages in the output of dmesg or journalctl. Raises FormatError if there are none.
 
-    Lines of other programs in a journal are left out. Of several boots, only the last is returned.
+    Lines of other programs in a journal are left out, and what users wrote. Of several boots, only the last
+    is returned.
     """
     found: list[KernelLogLine] = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = _line(raw[:LINE_CHARACTERS], number)
-        if line is not None:
+    of_users: float | None = None
+    for number, raw in enumerate(
+        text.split("\n"), 1
+    ):  # a message may hold what splitlines() takes for an end
+        line = _line(raw[:LINE_CHARACTERS].removesuffix("\r"), number)
+        if line is None:
+            continue
+        if _BY_USERS.match(line.text):
+            of_users = line.seconds
+        elif (
+            of_users is None or line.seconds != of_users
+        ):  # by syslog(2) each line of one message has its time
             found.append(line)
     if not found:
         raise FormatError("no line is a kernel message")
@@ -87,7 +107,8 @@ def _line(raw: str, number: int) -> KernelLogLine | None:
         journal = None  # a line of dmesg, `[   12.3] mlx5_core 0000:18:00.0: text`, not of a journal
     if journal is not None:
         if journal["program"] != "kernel":
-            missed = journal["text"].startswith("Missed ") and journal["program"] == "systemd-journald"
+            program = journal["program"].partition("[")[0]  # a program that calls itself kernel has a pid
+            missed = journal["text"].startswith("Missed ") and program == "systemd-journald"
             return KernelLogLine(None, journal["text"], number) if missed else None
         raw = journal["text"]
     stamp = _STAMP.fullmatch(raw)

@@ -78,30 +78,30 @@ def split_arguments(text: str) -> tuple[Argument, ...]:
 def _split(text: str) -> tuple[tuple[Argument, ...], str | None]:
     """The words before `--`, and what follows it; None without it: parse_args()."""
     arguments: list[Argument] = []
-    rest = text.encode("utf-8", "replace").lstrip(_SPACES)
-    while rest:
-        argument, rest = _next(rest)
+    whole = text.encode("utf-8", "replace").lstrip(_SPACES)
+    at = 0
+    while at < len(whole):
+        argument, at = _next(whole, at)
         if argument == Argument(_END, None):
-            return tuple(arguments), rest.decode("utf-8", "backslashreplace")
+            return tuple(arguments), whole[at:].decode("utf-8", "backslashreplace")
         arguments.append(argument)
     return tuple(arguments), None
 
 
-def _next(text: bytes) -> tuple[Argument, bytes]:
-    """The first word, and the rest without the spaces before it: next_arg(). An equals sign that begins a
+def _next(whole: bytes, at: int) -> tuple[Argument, int]:
+    """The word that begins there, and where the next one begins: next_arg(). An equals sign that begins a
     word is a part of its name."""
-    quoted = inside = text.startswith(b'"')
-    text = text[1:] if quoted else text
-    end = equals = 0
-    for end, letter in enumerate(text):
-        if letter in _SPACES and not inside:
-            break
-        if not equals and letter == ord("="):
-            equals = end
-        inside ^= letter == ord('"')
-    else:
-        end = len(text)
-    word, rest = text[:end], text[end + 1 :].lstrip(_SPACES)
+    quoted = inside = whole.startswith(b'"', at)
+    begin = at + 1 if quoted else at
+    equals, end = 0, begin
+    while end < len(whole) and (inside or whole[end] not in _SPACES):
+        if not equals and whole[end] == ord("="):
+            equals = end - begin
+        inside ^= whole[end] == ord('"')
+        end += 1
+    word, following = whole[begin:end], end + 1
+    while following < len(whole) and whole[following] in _SPACES:
+        following += 1
     name, value = (word[:equals], word[equals + 1 :]) if equals else (word, None)
     if value is not None and value.startswith(b'"'):
         value = value[1:].removesuffix(b'"')
@@ -109,7 +109,7 @@ def _next(text: bytes) -> tuple[Argument, bytes]:
         value = value.removesuffix(b'"')
     elif quoted:
         name = name.removesuffix(b'"')
-    return Argument(_decoded(name), None if value is None else _decoded(value)), rest
+    return Argument(_decoded(name), None if value is None else _decoded(value)), following
 
 
 def _decoded(word: bytes) -> str:

@@ -103,22 +103,28 @@ LINE_CHARACTERS = 1000
 
 
 def parse(text: str) -> tuple[SmiGpu, ...]:
-    """The GPUs in an output of `nvidia-smi -q`, in order. Raises FormatError if there is none or some are
-    cut.
+    """The GPUs in an output of `nvidia-smi -q`, in order. Raises FormatError if there is none, if some are
+    cut, or if there are more than are attached.
 
     Source of the layout: output of driver 580.159.04; sections are indented by four spaces, `key : value`.
+    What follows the section of processes in a block is not read: any user chooses the name of his process,
+    perhaps of several lines, and nothing that is asked for follows there.
     """
     attached: int | None = None
     gpus: list[tuple[Printed, dict[tuple[str, ...], Printed]]] = []
     sections: list[tuple[int, str]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    names = False
+    for number, line in enumerate(text.split("\n"), 1):
         words = line.strip()
         if not words:
             continue
         address = _header(words)
         if address is not None:
             gpus.append(((address, number), {}))
-            sections = []
+            sections, names = [], False
+            continue
+        names = names or words.partition(":")[0].strip() == "Processes"
+        if names and gpus:
             continue
         key, colon, value = (part.strip() for part in words.partition(":"))
         if key == "Attached GPUs":
@@ -137,6 +143,8 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
         raise FormatError(f"no GPU in the output of nvidia-smi -q: {complaint or 'empty'}")
     if attached is not None and len(gpus) + len(without_handle(text)) < attached:
         raise FormatError(f"the output is cut: {len(gpus)} of {attached} attached GPUs")
+    if attached is not None and len(gpus) > attached:
+        raise FormatError(f"more GPUs than are attached: {len(gpus)} of {attached}")
     return tuple(_gpu(title, fields) for title, fields in gpus)
 
 

@@ -21,7 +21,10 @@ EXPORTERS = ("nv_dmabuf", "nvidia")
 """The exporter names of NVIDIA's module: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c. Since
 580.65.06 it sets exp_name; before, DEFINE_DMA_BUF_EXPORT_INFO took the module's name."""
 
-_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_BUFFER = re.compile(
+    r"(\d{8,20})\t[0-9a-f]{8}\t[0-9a-f]{8}\t\d{8,20}\t(\S{1,64})(?:\t(\d{8,20})\t.*)?", re.DOTALL
+)
+_ATTACHED = re.compile(r"\t([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
 
 @observation(peermem_linkage)
@@ -78,22 +81,26 @@ class DmaBuffer(Struct, frozen=True, kw_only=True):
 
 
 def parse_buffers(text: str) -> tuple[DmaBuffer, ...]:
-    """The table of dma-bufs. Raises FormatError."""
+    """The table of dma-bufs. Raises FormatError.
+
+    Who holds a buffer names it, perhaps with line breaks, but with 31 characters at most (DMA_BUF_SET_NAME):
+    too few for the beginning of a row. What is attached follows the last `Attached Devices:` of its row."""
     if "Dma-buf Objects" not in text[:200]:
         raise FormatError("no line `Dma-buf Objects`")
-    found: list[tuple[list[str], list[str]]] = []
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 5 and words[0].isdigit():
-            found.append((words, []))
-        elif found and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
-            found[-1][1].append(words[0])
+    found: list[tuple[re.Match[str], list[str]]] = []
+    for line in text.split("\n"):
+        if row := _BUFFER.fullmatch(line):
+            found.append((row, []))
+        elif found and line == "\tAttached Devices:":
+            found[-1][1].clear()
+        elif found and (device := _ATTACHED.fullmatch(line)):
+            found[-1][1].append(device[1])
     return tuple(
         DmaBuffer(
-            exporter=words[4],
-            bytes=whole_number(words[0]) or 0,
-            inode=whole_number(words[5]) if len(words) > 5 else None,
+            exporter=row[2],
+            bytes=whole_number(row[1]) or 0,
+            inode=whole_number(row[3]) if row[3] else None,
             devices=tuple(devices),
         )
-        for words, devices in found
+        for row, devices in found
     )

@@ -142,11 +142,10 @@ def test_where_no_process_uses_cuda_no_program_runs_and_nobody_is_asked():
 
 
 def test_without_a_record_or_with_a_part_of_it_a_program_may_run():
-    part = mapping(TRANSPORT, denied_processes=2)
-
     assert programs(Node(MemoryHost({}))) == {}
     assert programs(with_record(b"[]")) == {}
-    assert programs(with_record(part)) == {"nvshmem": True}
+    for part in ({"denied_processes": 2}, {"hidden_processes": True}):
+        assert programs(with_record(mapping(TRANSPORT, **part))) == {"nvshmem": True}
 
 
 def test_a_kernel_that_cannot_unload_modules_does_not_count_their_uses():

@@ -100,6 +100,8 @@ GPU_ROWS = [{"gpu": GPU, "minor": 0, "model": "", "device_id": "2335"}]
         ({}, {}, 0),
         ({"denied_processes": 3}, {}, 0),  # NVML lists whose they may be
         ({"denied_processes": 3}, {"nvml": "absent"}, 3),
+        ({"hidden_processes": True}, {}, 0),
+        ({"hidden_processes": True}, {"nvml": "absent"}, 3),
         ({"denied_processes": 3, "nvml": [{"gpu": GPU, "error": 4}]}, {}, 3),
         ({"denied_processes": 3, "node": []}, {"nvml": "absent"}, 0),  # there is no GPU
         ({"denied_processes": 3, "node": []}, {"nvml": "absent", "node": "failed"}, 3),
@@ -119,6 +121,13 @@ def test_root_is_not_told_to_become_root():
 
     assert notes[0] == ("1 process cannot be read, although root looks",)
     assert notes[1000] == ("1 process of other users cannot be read; as root: sudo gdr ps",)
+
+
+def test_a_user_is_told_that_proc_hides_processes():
+    notes = {uid: judged(record(uid=uid, hidden_processes=True)).notes for uid in (0, 1000)}
+
+    assert notes[0] == ("/proc leaves out processes of other users (mount option hidepid)",)
+    assert notes[1000] == (f"{notes[0][0]}; as root: sudo gdr ps",)
 
 
 def test_a_process_that_root_cannot_read_is_named_with_the_reason():

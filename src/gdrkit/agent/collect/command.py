@@ -123,8 +123,8 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 def _exists(path: str, arguments: argparse.Namespace, progress: CollectorProgress) -> bool:
     """Whether a file is there that may not be replaced; says so."""
-    if path == "-" or arguments.force or not os.path.lexists(path):
-        return False
+    if path == "-" or arguments.force or os.path.islink(path) or not os.path.isfile(path):
+        return False  # what is not a regular file is never replaced: whole_file()
     progress.problem(f"gdr collect: {path} exists\n  name another output file, or replace it with --force")
     return True
 

@@ -78,7 +78,7 @@ _LISTED = re.compile(
     rb"""(?ix) (?P<name> \b name \\?["']? [ \t]* : [ \t]* \\?["']? [\w.-]{0,64}?
         (?<!_p) (?: key | token | secret | passw(?:or)?d | pass | psk | credentials? )
         \\?["']? [ \t]{0,64} ,? \s{0,64} \\?["']? value \\?["']? [ \t]* : [ \t]*
-        | \b [\w.-]{0,64}? (?: secret | token | passw(?:or)?d | api_?key | credentials? ) \w{0,32}
+        | (?<![\w.-]) [\w.-]{0,256}? (?: secret | token | passw(?:or)?d | api_?key | credentials? ) \w{0,32}
         [ ] set [ ] (?: (?: by | from ) [ ] environment [ ] )? to [ ] ) (?P<value> """
     + _VALUE
     + rb")"

@@ -47,9 +47,11 @@ def _reduced(simple: "re.Match[bytes]") -> bytes:
     if _LOADS.search(text):
         return text
     at = _BEGINNING.match(text).end()  # type: ignore[union-attr]  # matches the empty text
-    kept = text[:at]
+    names = [text[:at]]
     while variable := _VARIABLE.match(text, at):
-        kept, at = kept + variable[1] + DROPPED + b" ", variable.end()
+        names.append(variable[1] + DROPPED + b" ")
+        at = variable.end()
+    kept = b"".join(names)
     program = _PROGRAM.match(text, at)
     if program is None or _PLAIN.fullmatch(program[0]):
         return kept + text[at:]

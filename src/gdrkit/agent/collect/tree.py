@@ -13,6 +13,7 @@ import stat
 from itertools import islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from ..running.files import hides_processes
 from .ownership import NotTheirs, check, home_of, is_trusted, open_below
 from .timeouts import TimeLimitedCalls
 
@@ -265,6 +266,10 @@ class Tree:
                 if not self._holds[point]:
                     return True
         return False
+
+    def hidden(self, path: str) -> bool:
+        """Whether this path is of the first process, which proc does not show to this user."""
+        return path.startswith("proc/1/") and hides_processes(self.names("proc"))
 
     def close(self) -> None:
         self._timed.close()

@@ -232,6 +232,8 @@ class Walker:
         status, why = outcome(error) if isinstance(error, OSError) else ("unreadable", str(error))
         if status == "absent" and self.tree.unmounted(real):
             status, why = "not-collected", "nothing is mounted there"
+        elif status == "absent" and self.tree.hidden(real):
+            status, why = "denied", "hidden from this user"
         self.bundle.note(real, status, why)
 
     def listing(self, path: str) -> Optional[List[str]]:

@@ -86,6 +86,7 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         "tcp_namespaces": [row["namespace"] for row in rows["tcp"] if "namespace" in row],
         "denied_processes": sum(row.get("denied_processes", 0) for row in rows["processes"]),
         "unreadable": [one for row in rows["processes"] for one in row.get("unreadable", ())],
+        "hidden_processes": any(row.get("hidden") for row in rows["processes"]),
         "rdma": rows["rdma"],
         "ports": rows["ports"],
         "buffers": rows["buffers"],

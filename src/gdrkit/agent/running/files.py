@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 
 def text_of(path: str, limit_bytes: int = 1 << 14) -> str:
@@ -22,6 +22,12 @@ def namespace(pid: str, kind: str = "net", proc: str = "/proc") -> str:
         return os.readlink("%s/%s/ns/%s" % (proc, pid, kind))
     except OSError:
         return ""
+
+
+def hides_processes(names: "Sequence[str]") -> bool:
+    """Whether a proc with these names hides processes of other users: proc(5), hidepid. Every pid namespace
+    has a process 1."""
+    return "self" in names and "1" not in names
 
 
 def start_in(stat: str) -> Optional[int]:

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..collect.redact import without_secrets
 from .children import Emit, Relay
-from .files import namespace, start_in, ticks_after_boot
+from .files import hides_processes, namespace, start_in, ticks_after_boot
 from .libraries import ProcessLibrary, mapped
 
 DEVICE = re.compile(
@@ -131,8 +131,10 @@ def scan(
     holders: List[Tuple[Reader, int]] = []
     denied, known = 0, {namespace("self", proc=proc), ""}
     unreadable: List[Dict[str, Any]] = []
+    names: List[str] = []
     try:
-        for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
+        names = os.listdir(proc)
+        for name in sorted(filter(_is_number, names), key=int):
             reader = Reader(int(name), proc)
             held = held_by(reader)
             denied += "fd" in reader.denied
@@ -164,7 +166,7 @@ def scan(
             break
         else:
             denied += 1
-    emit({"denied_processes": denied, "unreadable": unreadable})
+    emit({"denied_processes": denied, "unreadable": unreadable, "hidden": hides_processes(names)})
     return libraries
 
 
@@ -237,11 +239,14 @@ def held_by(reader: Reader) -> Held:
 
 
 def buffer_of(text: bytes) -> Dict[str, Any]:
-    """Inode, size, references and exporter of a dma-buf, from the fdinfo of a descriptor of it."""
+    """Inode, size, references and exporter of a dma-buf, from the fdinfo of a descriptor of it. The first of
+    each counts: the name that a user gave the buffer, perhaps of several lines, comes last."""
     found: Dict[str, Any] = {}
     for line in text.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition(":")
         value = value.strip()
+        if key in found:
+            continue
         if key in ("ino", "size", "count") and _is_number(value):
             found[key] = int(value)
         elif key == "exp_name":

@@ -233,8 +233,7 @@ def _elsewhere(buffers: tuple[DmaBuffer, ...], addresses: Mapping[str, str]) -> 
 def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
     """Objects whose maker forked and ended have no owner in any table. They belong to the process that has
     the device open and none of its objects, if all processes are visible and it is the only such one."""
-    visible = record.state("processes").status == "found" and not record.denied_processes
-    if not visible or record.namespaces.get("pid") != HOST_PID_NAMESPACE:
+    if not record.lists_all() or record.namespaces.get("pid") != HOST_PID_NAMESPACE:
         return found
     uverbs = record.uverbs()
     for device in [*found.nobody]:

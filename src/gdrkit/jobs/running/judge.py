@@ -172,7 +172,7 @@ def _is_complete(record: RunningRecord) -> bool:
         return False
     listed = record.state("nvml").status == "found" and not any(row.error for row in record.nvml)
     without_gpu = record.state("node").status == "found" and not any(row.gpu for row in record.node)
-    return not record.denied_processes or listed or without_gpu
+    return record.lists_all() or listed or without_gpu
 
 
 def _process(found: Circumstances) -> PsProcess:
@@ -258,6 +258,9 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
         processes = plural(record.denied_processes, "process")
         root = f"{processes} cannot be read, although root looks{_unreadable(record)}"
         yield root if record.uid == 0 else f"{processes} of other users cannot be read; as root: sudo gdr ps"
+    if record.hidden_processes:
+        advice = "" if record.uid == 0 else "; as root: sudo gdr ps"
+        yield f"/proc leaves out processes of other users (mount option hidepid){advice}"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"
     if is_exclusive(record):

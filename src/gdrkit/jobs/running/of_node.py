@@ -62,8 +62,7 @@ def programs(node: Node) -> Mapping[str, bool]:
         return {}
     paths = [library.path for process in record.processes for library in process.libraries]
     seen = {one.name: any(re.search(one.mapped, path) for path in paths) for one in found}
-    whole = record.state("processes").status == "found" and not record.denied_processes
-    return seen if whole else {name: True for name, runs in seen.items() if runs}
+    return seen if record.lists_all() else {name: True for name, runs in seen.items() if runs}
 
 
 def _may_use_cuda(node: Node) -> bool:

@@ -201,6 +201,7 @@ class RunningRecord(Struct, frozen=True):
     tcp_namespaces: list[str] = []
     denied_processes: Number = 0
     unreadable: list[UnreadableProcess] = []  # the first of them; none in older records
+    hidden_processes: bool = False  # whether /proc leaves out those of other users
     rdma: list[RdmaRow] = []
     ports: list[PortCounters] = []
     buffers: list[BufferTable] = []
@@ -211,6 +212,14 @@ class RunningRecord(Struct, frozen=True):
     def state(self, source: str) -> SourceState:
         """How a source ended; one that the record does not have was not asked."""
         return self.sources.get(source, SourceState("absent", "not asked"))
+
+    def lists_all(self) -> bool:
+        """Whether the descriptors of every process of its pid namespace were listed."""
+        return (
+            self.state("processes").status == "found"
+            and not self.denied_processes
+            and not self.hidden_processes
+        )
 
     def uverbs(self) -> Mapping[str, str]:
         """The RDMA device of each /dev/infiniband/uverbsN."""
