@@ -17,6 +17,7 @@ import pytest
 from gdrkit.cli.example import EXAMPLES
 from tests.system_programs import IN_CI, program
 from tests.test_linters import ROOT, committed
+from tests.unpacked import unpack
 
 PAGES = ("README.md", "docs/install.md", "docs/tutorial.md")
 NOT_RUN = {
@@ -208,7 +209,7 @@ def test_every_command_of_a_how_to_page_runs(page, reader, tmp_path):
         shutil.copy(ROOT / "src/gdrkit/cli/examples" / EXAMPLES[example].file, tmp_path / "out" / name)
     shutil.copy(ROOT / "tests/cli/examples/ib_write_bw.log", tmp_path / "out")
     with tarfile.open(ROOT / "src/gdrkit/cli/examples/fleet.tar.xz") as nodes:
-        nodes.extractall(tmp_path / "out/bundles", filter="data")
+        unpack(nodes, tmp_path / "out/bundles")
     shutil.copy(ROOT / "src/gdrkit/cli/examples" / EXAMPLES["h100"].file, tmp_path / "out/bundles")
 
     steps = ran(tmp_path, ["cd out", *lines], reader)

@@ -160,6 +160,8 @@ def test_commits_of_results_are_in_the_history():
     )
     if known.stdout.strip() != "false":
         pytest.skip("needs the history: git fetch --unshallow")
-    for name in NAMES:
-        words = [git, "merge-base", "--is-ancestor", result(name).commit, "HEAD"]
-        assert not subprocess.run(words, cwd=ROOT, capture_output=True).returncode, name
+    listed = subprocess.run(
+        [git, "rev-list", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    missing = [name for name in NAMES if f"\n{result(name).commit}" not in f"\n{listed}"]
+    assert missing == []

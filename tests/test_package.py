@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import functools
 import json
 import os
 import platform
@@ -28,6 +29,7 @@ from trove_classifiers import classifiers
 from tests.system_programs import IN_CI, found
 from tests.test_links import anchors
 from tests.test_linters import ROOT, committed
+from tests.unpacked import unpack
 from tools import pyz as one_file
 
 BUNDLE = ROOT / "tests/evidence/h200-collected/bundle.tar.gz"
@@ -97,7 +99,7 @@ def test_the_wheel_has_the_bill_of_what_it_runs_with(package):
 def test_both_built_from_the_source_distribution_are_the_same_to_the_byte(package, tmp_path):
     wheel, sdist = package
     with tarfile.open(sdist) as tar:
-        tar.extractall(tmp_path, filter="data")
+        unpack(tar, tmp_path)
     again, and_source = built(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path / "dist")
     assert again.read_bytes() == wheel.read_bytes()
     assert and_source.read_bytes() == sdist.read_bytes()
@@ -127,6 +129,7 @@ def test_every_link_of_the_description_leads_to_a_file_of_this_version_in_the_re
         assert not found[2] or found[2] in anchors(ROOT / found[1]), link
 
 
+@functools.cache
 def pythons() -> dict[str, Path]:
     """A Python of each minor version that gdr supports: on PATH, of the system, of pyenv and of uv."""
     home = Path.home()

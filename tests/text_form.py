@@ -21,6 +21,7 @@ from gdrkit.rules.rule import CauseTrait, Passed, Status
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import described, description, names
+from tests.unpacked import unpack
 
 
 class Said(Struct, frozen=True):
@@ -120,7 +121,7 @@ def _unpacked(path: Path, to: Path) -> Path:
     if path.is_dir():
         return path
     with tarfile.open(path) as archive:
-        archive.extractall(to, filter="data")
+        unpack(archive, to)
     return next(to.iterdir())
 
 

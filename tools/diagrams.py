@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from tools.shown import ran
 
 from gdrkit.fabric.nccl.gdr_check import Condition
-from gdrkit.fabric.nccl.view import LASTING, WORDS
+from gdrkit.fabric.nccl.view import WORDS
 from gdrkit.fabric.picture_svg import STYLE
+from gdrkit.fabric.topology.products import CONSUMER, INTEGRATED
 from gdrkit.html.page import GLYPHS, Glyph
 
 CHARACTER, LINE = 6.2, 15
@@ -137,6 +138,7 @@ QUESTIONS = {
                      "compute capability 8.0"),
     Condition.DISTANCE: ("Is the NIC near enough?", "path type at most NCCL_NET_GDR_LEVEL, by default PXB"),
 }  # fmt: skip
+LASTING = (CONSUMER.sentence, INTEGRATED.sentence)
 PAIRS = (
     ("ubuntu-6.8-h100", "an H100 and its own NIC", 0, 0),
     ("ubuntu-6.8-h100", "and a NIC at the other socket", 0, 7),
@@ -163,7 +165,7 @@ def nccl_decides() -> str:
                 parts.append(_sign(x, y + 9, "bad"))
                 lines = _wrapped(seen, column - 24)
                 parts += [_text(x + 18, y + 20 + LINE * n, line, "dim") for n, line in enumerate(lines)]
-            elif seen in LASTING.values():
+            elif seen in LASTING:
                 parts.append(_text(x + 18, y + 20, "does not matter", "dim"))
             elif refused is None or _before(condition, refused):
                 parts += [_sign(x, y + 9, "ok"), _text(x + 18, y + 20, "yes")]
@@ -191,9 +193,7 @@ def _asked(node: str, gpu: int, net: int) -> tuple[Condition | None, str, str]:
     if send["direct"]:
         return None, "directly", ""
     because = send["because"]
-    known = {words: condition for condition, words in WORDS.items()} | dict.fromkeys(
-        LASTING.values(), Condition.GPU
-    )
+    known = {words: condition for condition, words in WORDS.items()} | dict.fromkeys(LASTING, Condition.GPU)
     return known.get(because, Condition.DISTANCE), "through host memory", because
 
 

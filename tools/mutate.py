@@ -214,7 +214,7 @@ def parser() -> argparse.ArgumentParser:
     add("--group", action="append", choices=GROUPS, help="draw from this group (default: all)")
     add("--seed", type=int, help="repeat the draw of this seed (default: a new one, printed)")
     add("--count", type=int, default=60, help="changes in each group (default: 60)")
-    add("--only", metavar="FILE:LINE", help="judge every change of one line")
+    add("--only", action="append", metavar="FILE:LINE", help="judge every change of a line (repeatable)")
     add("--jobs", type=int, default=2, help="changes, or tests to record, at a time (default: 2)")
     add("--without-snapshots", action="store_true", help="let every comparison with a snapshot pass")
     add("--list", action="store_true", help="show what is drawn and run nothing")
@@ -231,7 +231,7 @@ def main(words: list[str]) -> int:
         os.environ["GDRKIT_MUTATE_SNAPSHOTS"] = "off"
     coverage = Coverage(arguments.coverage / "coverage.json")
     seed = random.SystemRandom().randrange(10_000) if arguments.seed is None else arguments.seed
-    drawn = {"": at(arguments.only)} if arguments.only else {
+    drawn = {place: at(place) for place in arguments.only} if arguments.only else {
         group: draw(group, seed, arguments.count) for group in arguments.group or GROUPS
     }  # fmt: skip
     print(f"seed {seed}", flush=True)

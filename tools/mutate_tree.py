@@ -86,6 +86,13 @@ def python_of(tree: Path) -> str:
     return str(tree / ".venv" / "bin" / "python")
 
 
+def pytest_of(tree: Path, folder: Path) -> list[str]:
+    """The words that run pytest in the tree, with its temporary files in a folder that its caller removes.
+    Where they are by default, pytest removes those of older runs at its end, which can take minutes."""
+    words = ["-m", "pytest", "-p", "tools.mutate_plugin", "-p", "no:cacheprovider"]
+    return [python_of(tree), *words, f"--basetemp={folder / 'pytest'}"]
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a run of pytest, without what changes how bytecode is cached."""
     changing = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
@@ -106,11 +113,11 @@ def record(work: Path, tests: list[str], jobs: int) -> None:
         "COVERAGE_PROCESS_START": str(folder / "coveragerc"),
         "GDRKIT_MUTATE_CONTEXT": "",
     }
-    command = [python_of(tree), "-m", "pytest", "-p", "tools.mutate_plugin", "-p", "no:cacheprovider"]
-    command += ["-o", f"addopts=--strict-markers -n {jobs} --dist loadscope"]
-    command += ["-q", "-m", "not slow and not lab"]
-    command += [f"--ignore={name}" for name in LEFT_OUT] + tests
-    subprocess.run(command, cwd=tree, env=environment(**more), check=False)
+    with tempfile.TemporaryDirectory(prefix="record-") as below:
+        command = [*pytest_of(tree, Path(below)), "-q", "-m", "not slow and not lab"]
+        command += ["-o", f"addopts=--strict-markers -n {jobs} --dist loadscope"]
+        command += [f"--ignore={name}" for name in LEFT_OUT] + tests
+        subprocess.run(command, cwd=tree, env=environment(**more), check=False)
     (work / "coverage.json").write_text(json.dumps(_merged(folder, tree)))
     shutil.rmtree(folder)
 
@@ -258,8 +265,8 @@ def run_tests(tree: Path, coverage: Coverage, tests: list[str], *, to_the_end: b
     with tempfile.TemporaryDirectory(prefix="tests-") as folder:
         wanted = Path(folder, "wanted")
         wanted.write_text("\n".join([*tests, *(f"-{name}" for name in coverage.failing)]))
-        command = [python_of(tree), "-m", "pytest", "-p", "tools.mutate_plugin", "-p", "no:cacheprovider"]
-        command += ["-o", "addopts=--strict-markers", "-q", "--hypothesis-seed=0", *files]
+        command = [*pytest_of(tree, Path(folder)), "-o", "addopts=--strict-markers", "-q"]
+        command += ["--hypothesis-seed=0", *files]
         child = subprocess.Popen(
             command if to_the_end else [*command, "-x"],
             cwd=tree, env=environment(GDRKIT_MUTATE_RUN=str(wanted)), start_new_session=True,

@@ -19,6 +19,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.unpacked import unpack
+
 FIELDS = {
     "ibv_device_attr": ("max_qp_wr", "max_mr_size", "phys_port_cnt"),
     "ibv_port_attr": ("state", "max_mtu", "active_mtu", "gid_tbl_len", "lid", "link_layer", "flags"),
@@ -134,7 +136,7 @@ def across(checkout: str, tags: list[str]) -> int:
                 capture_output=True, check=True,
             ).stdout  # fmt: skip
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(folder, filter="data")
+                unpack(archive, Path(folder))
             Path(folder, "rdma").symlink_to("kernel-headers/rdma")
             Path(folder, "infiniband").symlink_to("libibverbs")
             for name in ("ib_user_ioctl_verbs.h", "rdma_user_ioctl_cmds.h"):

@@ -1,20 +1,28 @@
 """gdr in a child of the test's own process, which has its modules already.
 
 Much faster than a new Python, for the many commands whose start is not the subject. Standard streams are
-files, so nothing waits for a reader.
+files, so nothing waits for a reader, and their encoding is that of the test's own process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import importlib
+import io
 import os
+import pkgutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+import gdrkit
 from gdrkit.cli import main
+from tests.evidence_nodes import laid_down
 
 
 class Ended(NamedTuple):
@@ -29,43 +37,61 @@ def gdr(
     arguments: Sequence[str],
     *,
     given: str = "",
-    folder: Path,
+    folder: Path | None = None,
     environment: Mapping[str, str] = os.environ,
     seconds: int = 60,
+    bound: Callable[[], None] = lambda: None,
 ) -> Ended:
-    """Run gdr there with this standard input. SIGALRM ends it after so many seconds."""
+    """Run gdr in a folder (default: this one) with this standard input, after `bound`, which may limit what
+    it takes. SIGALRM ends it after so many seconds."""
+    _warm()
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(given.encode())
         stdin.seek(0)
         sys.stdout.flush()
         sys.stderr.flush()
+        gc.freeze()  # else a collection in the child would copy all that the two share
         if (child := os.fork()) == 0:
+            signal.alarm(seconds)
             _become(
-                arguments, (stdin.fileno(), out.fileno(), err.fileno()), folder, dict(environment), seconds
+                arguments, (stdin.fileno(), out.fileno(), err.fileno()), folder, dict(environment), bound
             )
+        gc.unfreeze()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         out.seek(0)
         err.seek(0)
         return Ended(code, out.read().decode(), err.read().decode())
 
 
+@functools.cache
+def _warm() -> None:
+    """Import what any command may need, and judge a node once: what a child imports and compiles, the next
+    one would import and compile again."""
+    for module in pkgutil.walk_packages(gdrkit.__path__, "gdrkit."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(["doctor", str(laid_down("acs-redirect")), "-v"])
+
+
 def _become(
     arguments: Sequence[str],
     streams: tuple[int, int, int],
-    folder: Path,
+    folder: Path | None,
     environment: dict[str, str],
-    seconds: int,
+    bound: Callable[[], None],
 ) -> NoReturn:
     code = 70
     try:
-        signal.alarm(seconds)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(at, mode) for at, mode in enumerate("rww"))
         os.environ.clear()
         os.environ.update(environment)
-        os.chdir(folder)
+        if folder:
+            os.chdir(folder)
         sys.argv = ["gdr", *arguments]
+        bound()
         try:
             code = main()
         except SystemExit as end:

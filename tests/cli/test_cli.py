@@ -1,4 +1,4 @@
-"""The installed command `gdr` in a process of its own."""
+"""The command `gdr`: as it is installed where its start is the subject, else in a fork of this process."""
 
 from __future__ import annotations
 
@@ -12,51 +12,54 @@ from pathlib import Path
 import pytest
 
 from gdrkit.cli import COMMANDS
-from tests.evidence_nodes import build, laid_down
+from tests.cli import forked
+from tests.evidence_nodes import laid_down
 
 GDR = Path(sys.executable).parent / "gdr"
 
 
-def gdr(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def gdr(*arguments: str, **environment: str) -> forked.Ended:
+    return forked.gdr(arguments, environment=os.environ | environment)
+
+
+def installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [GDR, *arguments], input=stdin, capture_output=True, text=True, env={**os.environ, **environment}
+        [GDR, *arguments], capture_output=True, text=True, env={**os.environ, **environment}
     )
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory) -> str:
-    return str(build("zgx-3285", tmp_path_factory.mktemp("spark")))
+def spark() -> str:
+    return str(laid_down("zgx-3285"))
 
 
 @pytest.fixture(scope="module")
-def blocked(tmp_path_factory) -> str:
-    return str(build("ofed-rebuilt", tmp_path_factory.mktemp("blocked")))
+def blocked() -> str:
+    return str(laid_down("ofed-rebuilt"))
 
 
 @pytest.fixture(scope="module")
-def unknown(tmp_path_factory) -> str:
-    return str(build("ubuntu-6.8-h100-no-verbs", tmp_path_factory.mktemp("unknown")))
+def unknown() -> str:
+    return str(laid_down("ubuntu-6.8-h100-no-verbs"))
 
 
 def test_python_runs_the_package_as_the_command():
     run = subprocess.run([sys.executable, "-m", "gdrkit", "--version"], capture_output=True, text=True)
-    assert (run.returncode, run.stdout, run.stderr) == (0, gdr("--version").stdout, "")
+    assert (run.returncode, run.stdout, run.stderr) == (0, installed("--version").stdout, "")
     wrong = subprocess.run([sys.executable, "-m", "gdrkit", "docktor"], capture_output=True, text=True)
-    assert (wrong.returncode, wrong.stderr) == (64, gdr("docktor").stderr)
+    assert (wrong.returncode, wrong.stderr) == (64, installed("docktor").stderr)
 
 
 def test_help_all_lists_every_command():
     run = gdr("help", "all")
-    assert run.returncode == 0
-    assert all(f"  {command} " in run.stdout for command in COMMANDS)
+    assert run.code == 0
+    assert all(f"  {command} " in run.out for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_examples(command):
     run = gdr(*command.split(), "--help")
-    assert (
-        run.returncode == 0 and "examples:" in run.stdout and run.stdout.startswith(f"usage: gdr {command}")
-    )
+    assert run.code == 0 and "examples:" in run.out and run.out.startswith(f"usage: gdr {command}")
 
 
 @pytest.mark.parametrize(
@@ -65,13 +68,13 @@ def test_every_command_has_help_with_examples(command):
 )
 def test_wrong_usage_is_64_and_refers_to_the_help(arguments):
     run = gdr(*arguments)
-    assert run.returncode == 64
-    assert "Traceback" not in run.stderr
-    assert "--help" in run.stderr or "gdr help" in run.stdout
+    assert run.code == 64
+    assert "Traceback" not in run.err
+    assert "--help" in run.err or "gdr help" in run.out
 
 
 def test_a_misspelt_command_gets_a_suggestion():
-    assert "did you mean 'doctor'" in gdr("docktor").stderr
+    assert "did you mean 'doctor'" in gdr("docktor").err
 
 
 @pytest.mark.parametrize(
@@ -80,26 +83,26 @@ def test_a_misspelt_command_gets_a_suggestion():
 def test_an_unsupported_target_is_66_and_prints_at_most_two_lines(tmp_path, content):
     (tmp_path / "target").write_bytes(content)
     run = gdr("doctor", str(tmp_path / "target"))
-    assert run.returncode == 66
-    assert "Traceback" not in run.stderr and len(run.stderr.splitlines()) <= 2
+    assert run.code == 66
+    assert "Traceback" not in run.err and len(run.err.splitlines()) <= 2
 
 
 def test_a_nonexistent_target_is_66():
-    assert gdr("doctor", "/no/such/thing").returncode == 66
+    assert gdr("doctor", "/no/such/thing").code == 66
 
 
 def test_any_machine_gets_a_verdict():
     run = gdr("doctor", "--json")
-    assert run.returncode in (0, 1, 2, 3) and run.stderr == ""
-    assert json.loads(run.stdout)["schema"] == "gdrkit.report/1"
+    assert run.code in (0, 1, 2, 3) and run.err == ""
+    assert json.loads(run.out)["schema"] == "gdrkit.report/1"
 
 
 def test_exit_codes_follow_the_verdict(spark, blocked, unknown):
-    assert [gdr("doctor", target, "-q").returncode for target in (spark, blocked, unknown)] == [0, 2, 3]
+    assert [gdr("doctor", target, "-q").code for target in (spark, blocked, unknown)] == [0, 2, 3]
 
 
 def test_require_direct_makes_impossible_exit_with_2(spark):
-    assert gdr("doctor", spark, "-q", "--require", "direct").returncode == 2
+    assert gdr("doctor", spark, "-q", "--require", "direct").code == 2
 
 
 def test_a_code_that_was_named_exits_with_2_and_comes_first(unknown):
@@ -107,12 +110,12 @@ def test_a_code_that_was_named_exits_with_2_and_comes_first(unknown):
     lost = str(laid_down("gpu-gone"))
     named, other = ("--fail-on", "gpu-missing"), ("--fail-on", "link-degraded")
 
-    assert [gdr("doctor", lost, "-q", *words).returncode for words in ((), other, named)] == [1, 1, 2]
-    assert ": ready, warning gpu-missing: " in gdr("doctor", lost, "--line", *other, *named).stdout
-    assert gdr("doctor", lost, "-q", *named, "--exit-style", "npd").returncode == 1
-    assert gdr("doctor", unknown, "-q", "--fail-on", "iommu-translating").returncode == 3
-    assert gdr("doctor", lost, "--fail-on", "expected-gpu-missing").returncode == 64
-    assert "did you mean 'gpu-missing'" in gdr("doctor", lost, "--fail-on", "gpu-mising").stderr
+    assert [gdr("doctor", lost, "-q", *words).code for words in ((), other, named)] == [1, 1, 2]
+    assert ": ready, warning gpu-missing: " in gdr("doctor", lost, "--line", *other, *named).out
+    assert gdr("doctor", lost, "-q", *named, "--exit-style", "npd").code == 1
+    assert gdr("doctor", unknown, "-q", "--fail-on", "iommu-translating").code == 3
+    assert gdr("doctor", lost, "--fail-on", "expected-gpu-missing").code == 64
+    assert "did you mean 'gpu-missing'" in gdr("doctor", lost, "--fail-on", "gpu-mising").err
 
 
 @pytest.mark.parametrize(
@@ -120,28 +123,31 @@ def test_a_code_that_was_named_exits_with_2_and_comes_first(unknown):
 )
 def test_exit_styles_map_the_exit_codes(spark, blocked, unknown, style, codes):
     targets = (spark, blocked, unknown)
-    assert [gdr("doctor", t, "-q", "--exit-style", style).returncode for t in targets] == codes
+    assert [gdr("doctor", t, "-q", "--exit-style", style).code for t in targets] == codes
 
 
 def test_quiet_prints_nothing(spark):
     run = gdr("doctor", spark, "--quiet")
-    assert (run.stdout, run.stderr) == ("", "")
+    assert (run.out, run.err) == ("", "")
 
 
 def test_line_is_one_line(spark):
     run = gdr("doctor", spark, "--line")
-    assert run.stdout.count("\n") == 1 and len(run.stdout) <= 81
+    assert run.out.count("\n") == 1 and len(run.out) <= 81
 
 
 ASCII = {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"}
 
 
-@pytest.mark.parametrize("characters", [{"LC_ALL": "C.UTF-8"}, ASCII, {"LC_ALL": "C"}], ids=str)
-@pytest.mark.parametrize("columns", ["60", "200"])
-def test_the_node_is_drawn_in_the_terminals_width_and_characters(columns, characters, tmp_path):
-    node = str(build("rail-down", tmp_path))
-    plain = gdr("doctor", node, COLUMNS=columns, **characters).stdout
-    drawn = gdr("doctor", node, "-v", COLUMNS=columns, TERM="dumb", **characters).stdout
+@pytest.mark.parametrize(
+    ("columns", "characters"),
+    [("60", {"LC_ALL": "C.UTF-8"}), ("200", {"LC_ALL": "C.UTF-8"}), ("60", ASCII), ("200", {"LC_ALL": "C"})],
+    ids=str,
+)
+def test_the_node_is_drawn_in_the_terminals_width_and_characters(columns, characters):
+    node = str(laid_down("rail-down"))
+    plain = installed("doctor", node, COLUMNS=columns, **characters).stdout
+    drawn = installed("doctor", node, "-v", COLUMNS=columns, TERM="dumb", **characters).stdout
     corner, cross = ("\N{BOX DRAWINGS LIGHT DOWN AND RIGHT}", "\N{MULTIPLICATION SIGN}")
     if characters != {"LC_ALL": "C.UTF-8"}:
         assert drawn.isascii()
@@ -153,41 +159,41 @@ def test_the_node_is_drawn_in_the_terminals_width_and_characters(columns, charac
 
 
 def test_verbose_shows_the_evidence(spark):
-    assert "Evidence" in gdr("doctor", spark, "-v").stdout
-    assert "nvidia-peermem.ko" in gdr("doctor", spark, "-v").stdout
+    shown = gdr("doctor", spark, "-v").out
+    assert "Evidence" in shown and "nvidia-peermem.ko" in shown
 
 
 def test_the_verdict_is_that_of_the_chosen_consumer(spark):
     assert (
-        json.loads(gdr("doctor", spark, "--json", "--consumer", "verbs").stdout)["verdict"]["consumer"]
+        json.loads(gdr("doctor", spark, "--json", "--consumer", "verbs").out)["verdict"]["consumer"]
         == "verbs"
     )
 
 
 def test_modprobe_prints_what_modprobe_would(spark):
     run = gdr("modprobe", "nvidia-peermem", spark)
-    assert run.returncode == 2
-    assert run.stdout.startswith(
+    assert run.code == 2
+    assert run.out.startswith(
         "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
     )
 
 
 def test_modprobe_of_an_unknown_module(spark):
     run = gdr("modprobe", "no_such_module", spark, "--json")
-    section = json.loads(run.stdout)
-    assert (run.returncode, section["reason"]) == (2, "module-not-found")
+    section = json.loads(run.out)
+    assert (run.code, section["reason"]) == (2, "module-not-found")
 
 
 def test_a_code_has_a_page_and_a_misspelt_one_gets_a_suggestion():
-    assert gdr("codes", "peermem-stub").stdout.startswith("peermem-stub\n")
+    assert gdr("codes", "peermem-stub").out.startswith("peermem-stub\n")
     run = gdr("codes", "peermem-stab")
-    assert run.returncode == 64 and "did you mean 'peermem-stub'" in run.stderr
+    assert run.code == 64 and "did you mean 'peermem-stub'" in run.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_names_every_command(shell):
     run = gdr("completion", shell)
-    assert run.returncode == 0 and all(command in run.stdout for command in COMMANDS)
+    assert run.code == 0 and all(command in run.out for command in COMMANDS)
 
 
 def test_a_closed_pipe_is_not_an_error(spark):
@@ -196,16 +202,16 @@ def test_a_closed_pipe_is_not_an_error(spark):
 
 
 def test_output_in_an_encoding_without_the_characters(spark):
-    assert gdr("doctor", spark, PYTHONIOENCODING="ascii").returncode == 0
+    assert installed("doctor", spark, PYTHONIOENCODING="ascii").returncode == 0
 
 
 def test_version():
-    assert gdr("--version").stdout.startswith("gdr ")
+    assert gdr("--version").out.startswith("gdr ")
 
 
 def test_the_help_shows_the_six_commands_of_the_first_page_and_where_the_others_are():
-    shown = gdr("help").stdout
-    assert shown == gdr("--help").stdout
+    shown = gdr("help").out
+    assert shown == gdr("--help").out
     page = (Path(__file__).parent.parent.parent / "README.md").read_text()
     six = re.findall(r"^(?:dmesg \| )?gdr (\w+)", page[page.index("## Six commands") :], re.MULTILINE)
     assert re.findall(r"^  (?:dmesg \| )?gdr (\w+)", shown, re.MULTILINE) == six[:6]

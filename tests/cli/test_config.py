@@ -11,12 +11,12 @@ import yaml
 from gdrkit.cli import main
 from gdrkit.cli.exit import OK
 from gdrkit.repair.config import KINDS
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 
 
 @pytest.fixture(scope="module")
 def acs(tmp_path_factory):
-    return str(build("acs-redirect", tmp_path_factory.mktemp("acs")))
+    return str(laid_down("acs-redirect"))
 
 
 def gdr(*arguments: str) -> int:
@@ -207,7 +207,7 @@ def test_nccl_env_takes_a_saved_topology(tmp_path, capsys):
 
 
 def test_a_spark_gets_both_devices_of_a_cable_and_its_rails(tmp_path, capsys):
-    assert main(["config", "nccl-env", str(build("spark-two-cables", tmp_path))]) == OK
+    assert main(["config", "nccl-env", str(laid_down("spark-two-cables"))]) == OK
     shown = capsys.readouterr().out
     assert "a cable shows as two devices" in shown
     assert "NCCL_CROSS_NIC='0'" in shown

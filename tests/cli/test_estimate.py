@@ -12,19 +12,19 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.fabric.ceilings.test_measured import perftest
 from tests.fabric.topology.xml_files import DUMP
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    return str(build("spark-two-cables", tmp_path_factory.mktemp("spark")))
+    return str(laid_down("spark-two-cables"))
 
 
 @pytest.fixture(scope="module")
 def h100(tmp_path_factory):
-    return str(build("ubuntu-6.8-h100", tmp_path_factory.mktemp("h100")))
+    return str(laid_down("ubuntu-6.8-h100"))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from gdrkit.cli import estimate, main
 from gdrkit.cli.arguments import Parser
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 from gdrkit.fabric.ceilings.node_links import LinkedGpu, NodeLinks
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
 
 ONE_GPU = NodeLinks(gpus=(LinkedGpu("0000:1b:00.0"),))
@@ -27,7 +27,7 @@ def run(*words: str, links: NodeLinks = ONE_GPU) -> int:
 
 @pytest.fixture
 def h100(tmp_path) -> str:
-    return str(build("ubuntu-6.8-h100", tmp_path))
+    return str(laid_down("ubuntu-6.8-h100"))
 
 
 def test_a_known_model_on_a_node_has_a_cost(h100, capsys):

@@ -68,12 +68,16 @@ def test_without_a_name_the_examples_are_listed_and_nothing_is_written(here, cap
     assert not [*here.iterdir()]
 
 
-@pytest.mark.parametrize("name", ["h100", "fleet"])
-def test_an_existing_file_is_replaced_only_with_force(name, here, capsys):
-    assert main(["example", name]) == 0
-    assert main(["example", name]) == 64
-    assert "exists" in capsys.readouterr().err
-    assert main(["example", name, "--force"]) == 0
+def test_an_existing_file_is_replaced_only_with_force(here, capsys):
+    """test_options.py has a file; these are the files of a folder."""
+    assert main(["example", "fleet"]) == 0
+    first, *_ = sorted(here.glob("*/*"))
+    content = first.read_bytes()
+    first.write_bytes(b"mine")
+    assert main(["example", "fleet"]) == 64
+    assert "exists" in capsys.readouterr().err and first.read_bytes() == b"mine"
+    assert main(["example", "fleet", "--force"]) == 0
+    assert first.read_bytes() == content
 
 
 def test_a_command_names_a_path_so_that_a_shell_reads_it(here, capsys):

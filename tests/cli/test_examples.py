@@ -180,6 +180,21 @@ def slurm_nodes(folder, slurm_pairs, tmp_path_factory):
     return {**slurm_pairs, "PATH": f"{python.parent}:{os.environ['PATH']}"}
 
 
+@pytest.fixture(scope="module")
+def state_after(folder, tmp_path_factory):
+    """The folder of state after a run over targets, which is made once."""
+    made = {}
+
+    def run(targets, environment):
+        if targets not in made:
+            made[targets] = tmp_path_factory.mktemp("state")
+            own = {**environment, "XDG_STATE_HOME": str(made[targets])}
+            gdr(["fleet", "doctor", *targets], folder=folder, environment=own)
+        return made[targets]
+
+    return run
+
+
 def _marked():
     for words, piped in examples():
         marks = [mark for pattern, (_, own) in ON_NODES.items() if re.match(pattern, words) for mark in own]
@@ -194,7 +209,7 @@ def _split(words):
 
 
 @pytest.mark.parametrize("words, piped", list(_marked()))
-def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, request):
+def test_an_example_is_valid_and_runs(words, piped, folder, state_after, tmp_path, request):
     arguments, given = _split(words)
     command = command_of(arguments)
     parser = import_module(module_of(command)).parser()
@@ -217,8 +232,8 @@ def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, request):
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
-    for before in (targets for pattern, targets in FIRST.items() if re.match(pattern, words)):
-        gdr(["fleet", "doctor", *before], folder=folder, environment=environment)
+    for targets in (targets for pattern, targets in FIRST.items() if re.match(pattern, words)):
+        shutil.copytree(state_after(targets, environment), tmp_path, dirs_exist_ok=True)
     run = gdr(arguments, given=text, folder=folder, environment=environment)
     assert run.code in (0, 1, 2, 3), run.err
     (folder / "topo.xml").write_text(DUMP)

@@ -28,16 +28,20 @@ def test_the_host_of_the_line_that_decides_is_the_one_to_look_at(both, hosts: in
     assert set(legs.values()) == {"32 of 32 network legs access GPU memory directly"}
 
 
-def test_hosts_that_show_the_same_share_a_part_of_the_page(tmp_path: Path, capsys):
+def test_the_page_has_the_head_of_the_job_and_a_part_for_hosts_that_show_the_same(tmp_path: Path, capsys):
+    """Unless all is wanted."""
     path = tmp_path / "job.log"
     path.write_text(large_job(16, staged=("gpu11",)))
     main(["explain", str(path)])
     short = capsys.readouterr().out
     main(["explain", "-v", str(path)])
+    long = capsys.readouterr().out
 
     assert " on gpu01 and 14 more\n" in short
     assert " on gpu11\n" in short
-    assert " on gpu16\n" in capsys.readouterr().out
+    assert " on gpu16\n" in long
+    assert "`gdr nccl LOG` shows the rest" in short and "Misleading lines" not in short
+    assert "Misleading lines" in long
 
 
 def test_ranks_that_are_not_in_the_text_are_no_proof_that_the_path_works(both):
@@ -117,14 +121,3 @@ def test_a_driver_that_closes_one_path_is_not_why_the_other_is_closed_too(both):
     (why,) = found["job"]["why_not_direct"]
     assert why["codes"] == ["nccl-misses-peermem"]
     assert found["answer"]["cause"] == "nccl-misses-peermem"
-
-
-def test_the_page_has_only_the_head_of_the_job_unless_all_is_wanted(tmp_path: Path, capsys):
-    path = tmp_path / "job.log"
-    path.write_text(large_job(16, staged=("gpu11",)))
-    main(["explain", str(path)])
-    short = capsys.readouterr().out
-    main(["explain", "-v", str(path)])
-
-    assert "`gdr nccl LOG` shows the rest" in short and "Misleading lines" not in short
-    assert "Misleading lines" in capsys.readouterr().out

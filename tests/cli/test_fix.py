@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.evidence_nodes import build
+from tests.cli.forked import Ended, gdr
+from tests.evidence_nodes import laid_down
 from tests.module_builder import RELEASE
 from tests.repair.apply.scratch import machine, needs_depmod, snapshot
 
@@ -21,8 +22,8 @@ PASSWORD = "correct horse battery staple"
 ALL = "allow-module,sign-module,load-peermem,raise-memlock,override-topology-check"
 
 
-def fix(*words: str, fds: tuple[int, ...] = (), stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GDR, "fix", *words], capture_output=True, text=True, pass_fds=fds, input=stdin)
+def fix(*words: str) -> Ended:
+    return gdr(["fix", *words])
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +38,9 @@ def root(tmp_path: Path) -> Path:
     return machine(tmp_path / "root")
 
 
-def test_a_bundle_gets_a_plan_with_commands_risks_and_the_verdict_after_each_step(tmp_path):
-    run = fix(str(build("ofed-rebuilt", tmp_path)))
-    assert run.returncode == 0
+def test_a_bundle_gets_a_plan_with_commands_risks_and_the_verdict_after_each_step():
+    run = fix(str(laid_down("ofed-rebuilt")))
+    assert run.code == 0
     for word in (
         "$ sudo dkms build -m nvidia",
         "risk",
@@ -48,44 +49,44 @@ def test_a_bundle_gets_a_plan_with_commands_risks_and_the_verdict_after_each_ste
         "then     verdict ready",
         "not tested",
     ):
-        assert word in run.stdout, word
+        assert word in run.out, word
 
 
-def test_json_has_the_same_plan(tmp_path):
-    run = fix(str(build("ofed-rebuilt", tmp_path)), "--json")
-    document = json.loads(run.stdout)
+def test_json_has_the_same_plan():
+    run = fix(str(laid_down("ofed-rebuilt")), "--json")
+    document = json.loads(run.out)
     assert document["schema"] == "gdrkit.fix/1" and document["verdict"]["state"] == "blocked"
     last = document["plans"][0]["steps"][-1]
     assert last["then"]["state"] == "ready" and {"risk", "undo", "actions", "needs_reboot"} <= last.keys()
 
 
-def test_unsupported_hardware_gets_no_plan(tmp_path):
-    run = fix(str(build("zgx-3285", tmp_path)))
-    assert run.returncode == 0 and "cannot be fixed" in run.stdout and "sign" not in run.stdout
+def test_unsupported_hardware_gets_no_plan():
+    run = fix(str(laid_down("zgx-3285")))
+    assert run.code == 0 and "cannot be fixed" in run.out and "sign" not in run.out
 
 
-def test_a_system_that_boots_an_image_gets_its_own_words(tmp_path):
-    run = fix(str(build("talos", tmp_path)), "--steps", "raise-memlock,rebuild-driver")
-    assert "capability IPC_LOCK" in run.stdout and " $ " not in run.stdout
-    assert "not possible here: on Talos, no OFED is built" in run.stdout
+def test_a_system_that_boots_an_image_gets_its_own_words():
+    run = fix(str(laid_down("talos")), "--steps", "raise-memlock,rebuild-driver")
+    assert "capability IPC_LOCK" in run.out and " $ " not in run.out
+    assert "not possible here: on Talos, no OFED is built" in run.out
 
 
 @pytest.mark.parametrize("flag", ["--apply", "--resume", "--undo"])
 def test_another_machine_is_never_changed(flag, tmp_path):
     run = fix(str(tmp_path), flag)
-    assert run.returncode == 64 and "this machine only" in run.stderr
+    assert run.code == 64 and "this machine only" in run.err
 
 
-def test_an_unknown_step_is_wrong_usage(tmp_path):
-    run = fix(str(build("no-gpu", tmp_path)), "--steps", "reinstall-windows")
-    assert run.returncode == 64 and "unknown step: 'reinstall-windows'" in run.stderr
+def test_an_unknown_step_is_wrong_usage():
+    run = fix(str(laid_down("no-gpu")), "--steps", "reinstall-windows")
+    assert run.code == 64 and "unknown step: 'reinstall-windows'" in run.err
 
 
 @needs_depmod
 def test_undo_restores_every_file(root):
     before = snapshot(root)
     run = fix("--apply", "--yes", "--steps", ALL, "--root", str(root))
-    assert run.returncode == 0, run.stderr
+    assert run.code == 0, run.err
     changed = snapshot(root)
     assert (
         changed != before
@@ -94,12 +95,12 @@ def test_undo_restores_every_file(root):
     keys = root / "var/lib/gdrkit/keys"
     assert keys.stat().st_mode & 0o777 == 0o700
     assert (keys / "module-signing.key").stat().st_mode & 0o777 == 0o600
-    assert "finished" in fix("--status", "--root", str(root)).stdout
+    assert "finished" in fix("--status", "--root", str(root)).out
     run = fix("--undo", "--root", str(root))
-    assert run.returncode == 0 and "the verdict is the same as before the run" in run.stdout, run.stdout
+    assert run.code == 0 and "the verdict is the same as before the run" in run.out, run.out
     assert snapshot(root) == before
-    assert "undone" in fix("--status", "--root", str(root)).stdout
-    assert "nothing to undo" in fix("--undo", "--root", str(root)).stdout
+    assert "undone" in fix("--status", "--root", str(root)).out
+    assert "nothing to undo" in fix("--undo", "--root", str(root)).out
 
 
 @needs_depmod
@@ -108,8 +109,8 @@ def test_a_key_is_enrolled_unless_that_is_declined(option, enrols, root, state):
     """In the printed plan and in a run. Only the machine's own firmware gets a key, so a run records it."""
     words = ("--steps", "sign-module", "--root", str(root), *option)
     plan = fix(*words)
-    assert plan.returncode == 0 and ("mokutil --import" in plan.stdout) is enrols, plan.stdout
-    assert fix("--apply", "--yes", *words).returncode == 0
+    assert plan.code == 0 and ("mokutil --import" in plan.out) is enrols, plan.out
+    assert fix("--apply", "--yes", *words).code == 0
     (journal,) = state.glob("*/*/journal.jsonl")
     assert ("enrol-key" in journal.read_text()) is enrols
 
@@ -124,7 +125,7 @@ def test_doctor_accepts_the_signatures_of_signed_modules(root):
         "--apply", "--yes", "--steps", "sign-module", "--key", "/etc/keys/own.key", "--certificate",
         "/etc/keys/own.der", "--root", str(root),
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
+    assert run.code == 0, run.err
     node = Node(open_host(str(root)))
     for name in ("nvidia.ko.xz", "nvidia-peermem.ko"):
         path = f"lib/modules/{RELEASE}/updates/dkms/{name}"
@@ -139,12 +140,12 @@ def test_no_secret_is_printed_or_written(root, state):
     os.write(write, PASSWORD.encode() + b"\n")
     os.close(write)
     run = fix("--apply", "--yes", "--steps", "sign-module", "--key-password-fd", str(read),
-              "--root", str(root), fds=(read,))  # fmt: skip
-    assert run.returncode == 0, run.stderr
+              "--root", str(root))  # fmt: skip
+    assert run.code == 0, run.err
     private = (root / "var/lib/gdrkit/keys/module-signing.key").read_text()
     assert "ENCRYPTED PRIVATE KEY" in private
     inner = private.splitlines()[1]
-    printed = run.stdout + run.stderr + fix("--status", "--root", str(root)).stdout
+    printed = run.out + run.err + fix("--status", "--root", str(root)).out
     bundle = root.parent / "bundle.tar"
     subprocess.run(["tar", "-cf", bundle, "-C", str(state), "."], check=True)
     for secret in (PASSWORD, inner, "PRIVATE KEY"):
@@ -167,26 +168,26 @@ def test_a_key_readable_by_others_is_rejected_before_any_change(root, mode):
     before = snapshot(root)
     run = fix("--apply", "--yes", "--steps", "sign-module", "--key", "/etc/keys/own.key",
               "--certificate", "/etc/keys/own.der", "--root", str(root))  # fmt: skip
-    assert run.returncode == 2 and "accessible to users other than its owner" in run.stderr
+    assert run.code == 2 and "accessible to users other than its owner" in run.err
     assert snapshot(root) == before
 
 
 @needs_depmod
 def test_a_second_run_at_the_same_time_is_refused(root, state):
-    assert fix("--resume", "--root", str(root)).stdout == "nothing to resume\n"
+    assert fix("--resume", "--root", str(root)).out == "nothing to resume\n"
     (folder,) = state.iterdir()
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run = fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root))
-    assert run.returncode == 75 and "another gdr fix" in run.stderr
+    assert run.code == 75 and "another gdr fix" in run.err
 
 
 @needs_depmod
 def test_without_a_terminal_or_yes_nothing_is_done(root):
     before = snapshot(root)
     run = fix("--apply", "--steps", "raise-memlock", "--root", str(root))
-    assert run.returncode == 2 and "no terminal" in run.stderr and "--yes" in run.stderr
-    assert snapshot(root) == before and "no runs" in fix("--status", "--root", str(root)).stdout
+    assert run.code == 2 and "no terminal" in run.err and "--yes" in run.err
+    assert snapshot(root) == before and "no runs" in fix("--status", "--root", str(root)).out
 
 
 def typed(root: Path, answers: str, *words: str) -> tuple[int, str]:
@@ -215,20 +216,20 @@ def test_a_run_stopped_at_the_second_step_can_be_resumed(root):
     assert (root / "etc/modules-load.d/nvidia-peermem.conf").exists()
     assert not (root / "etc/modprobe.d/zz-gdrkit-override-topology-check.conf").exists()
     run = fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root))
-    assert run.returncode == 2 and "is not finished" in run.stderr
-    assert fix("--resume", "--yes", "--root", str(root)).returncode == 0
+    assert run.code == 2 and "is not finished" in run.err
+    assert fix("--resume", "--yes", "--root", str(root)).code == 0
     assert (root / "etc/modprobe.d/zz-gdrkit-override-topology-check.conf").exists()
-    assert fix("--undo", "--root", str(root)).returncode == 0
+    assert fix("--undo", "--root", str(root)).code == 0
     assert snapshot(root) == before
 
 
 @needs_depmod
 def test_a_file_changed_since_the_run_is_left_alone_and_named(root):
-    assert fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root)).returncode == 0
+    assert fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root)).code == 0
     path = root / "etc/security/limits.d/90-gdrkit-memlock.conf"
     path.write_text("# mine now\n")
     run = fix("--undo", "--root", str(root))
-    assert run.returncode == 1 and str(path.relative_to(root)) in run.stdout
+    assert run.code == 1 and str(path.relative_to(root)) in run.out
     assert path.read_text() == "# mine now\n"
 
 

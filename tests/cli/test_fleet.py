@@ -50,6 +50,23 @@ def state(tmp_path, monkeypatch):
     return tmp_path / "state/gdrkit/fleet"
 
 
+@pytest.fixture(scope="module")
+def judged(folder, tmp_path_factory):
+    """The folder of state after a run over these bundles."""
+    state = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(state))
+        main(["fleet", "doctor", str(folder[0])])
+    return state
+
+
+@pytest.fixture
+def kept(folder, judged, tmp_path):
+    """That run is the last one; returns the odd node."""
+    shutil.copytree(judged, tmp_path / "state")
+    return folder[1]
+
+
 def run(capsys, *words):
     code = main(["fleet", "doctor", *map(str, words)])
     return code, capsys.readouterr()
@@ -66,8 +83,8 @@ def test_the_text_counts_groups_and_names_the_odd_node(folder, capsys):
     assert printed.out.partition("Odd ones out")[2].splitlines()[:2] == [": 1 node", f"  {odd}"]
 
 
-def test_json_is_valid_against_its_schema(folder, capsys):
-    _, printed = run(capsys, folder[0], "--json")
+def test_json_is_valid_against_its_schema(kept, capsys):
+    _, printed = run(capsys, "--run", "last", "--json")
     document = json.loads(printed.out)
     main(["schema", "fleet"])
     schema = json.loads(capsys.readouterr().out)
@@ -130,10 +147,10 @@ def test_a_line_of_json_for_each_node_has_its_row_and_the_time_of_the_run(capsys
     assert (second["name"], second["standing"]) == ("n2", "ready") and first["summary"] == "a\x1b\u202e\nb"
 
 
-def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
-    _, printed = run(capsys, folder[0], "--csv")
+def test_csv_and_junit_have_a_row_for_each_node(kept, capsys):
+    _, printed = run(capsys, "--run", "last", "--csv")
     rows = list(csv.DictReader(io.StringIO(printed.out)))
-    _, printed = run(capsys, folder[0], "--junit")
+    _, printed = run(capsys, "--run", "last", "--junit")
     suite = ET.fromstring(printed.out)
 
     assert [one["standing"] for one in rows].count("ready") == 4
@@ -141,12 +158,13 @@ def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
     assert [case.get("name") for case in suite] == [one["node"] for one in rows]
 
 
-def test_the_page_of_a_group_and_what_differs(folder, capsys):
-    place, odd = folder
-    _, group = run(capsys, place, "--group", "1")
-    _, same = run(capsys, place, "--compare", *sorted({f"gpu{n:03d}" for n in range(5)} - {odd})[:2])
+def test_the_page_of_a_group_and_what_differs(kept, capsys):
+    odd = kept
+    _, group = run(capsys, "--run", "last", "--group", "1")
+    two = sorted({f"gpu{n:03d}" for n in range(5)} - {odd})[:2]
+    _, same = run(capsys, "--run", "last", "--compare", *two)
     other = "gpu000" if odd != "gpu000" else "gpu001"
-    _, differs = run(capsys, place, "--compare", odd, other)
+    _, differs = run(capsys, "--run", "last", "--compare", odd, other)
 
     assert odd in group.out and "driver-not-loaded" in group.out
     assert same.out.startswith("No difference")
@@ -158,10 +176,10 @@ def test_the_page_of_a_group_and_what_differs(folder, capsys):
     ("words", "code"),
     [(("--group", "99"), USAGE), (("--compare", "x", "y"), USAGE)],
 )
-def test_what_is_not_in_the_run_is_an_error(folder, capsys, words, code):
-    found, printed = run(capsys, folder[0], *words)
+def test_what_is_not_in_the_run_is_an_error(kept, capsys, words, code):
+    found, printed = run(capsys, "--run", "last", *words)
 
-    assert found == code and "\ngdr fleet doctor: no " in printed.err
+    assert found == code and f"\n{printed.err}".startswith("\ngdr fleet doctor: no ")
 
 
 def test_an_empty_folder_is_an_error(tmp_path, capsys):

@@ -53,20 +53,23 @@ def test_a_node_with_a_special_name_is_listed_as_its_folder(tmp_path, capsys):
     assert {name for group in document["groups"] for name in expand(group["nodes"])} == set(folders)
 
 
-@pytest.mark.parametrize("name", ORDINARY)
-def test_a_node_with_an_ordinary_name_is_listed_by_it(tmp_path, capsys, name):
-    assert listed(capsys, node(tmp_path / "folder", name)).out == f"{name}\n"
+def test_nodes_with_ordinary_names_are_listed_by_them(tmp_path, capsys):
+    for number, name in enumerate(ORDINARY):
+        node(tmp_path / "nodes" / str(number), name)
+    assert sorted(expand(listed(capsys, tmp_path / "nodes").out)) == sorted(ORDINARY)
 
 
-@pytest.mark.parametrize("folder", ["ALL", "localhost", "n[1-3]", "@group", "-x", "a b"])
-def test_a_node_whose_folder_has_such_a_name_too_is_left_out_and_said_so(tmp_path, capsys, folder):
-    node(tmp_path / "nodes" / folder, "ALL")
+def test_a_node_whose_folder_has_such_a_name_too_is_left_out_and_said_so(tmp_path, capsys):
+    folders = ["ALL", "localhost", "n[1-3]", "@group", "-x", "a b"]
+    for folder in folders:
+        node(tmp_path / "nodes" / folder, "ALL")
     node(tmp_path / "nodes" / "gpu7", "gpu7")
     printed = listed(capsys, tmp_path / "nodes")
 
     assert printed.out == "gpu7\n"
-    (line,) = printed.err.splitlines()
-    assert "left out" in line and folder in line
+    lines = printed.err.splitlines()
+    assert len(lines) == len(folders) and all("left out" in line for line in lines)
+    assert all(any(folder in line for line in lines) for folder in folders)
 
 
 def test_a_kept_run_that_someone_else_wrote_lists_no_such_name_either(tmp_path, capsys):
@@ -137,37 +140,42 @@ def test_a_group_that_is_not_there_is_answered_with_those_that_are(capsys):
     assert printed.err.endswith("no group 4; there is 1 (blocked), 2 (ready)\n")
 
 
-class TestAsked:
-    @pytest.fixture
-    def answers(self, tmp_path, monkeypatch, capsys):
-        """Makes ssh send the bundle of a node that calls itself so."""
+@pytest.fixture
+def asked(tmp_path, monkeypatch, capsys):
+    """What `gdr fleet doctor` prints on nodes over ssh that call themselves so."""
 
-        def make(hostname: str) -> None:
-            bundle = tmp_path / "answer.tar.gz"
-            root = node(tmp_path / "root", hostname)
+    def run(names: dict[str, str]) -> str:
+        lines = []
+        for host, own in names.items():
+            bundle = tmp_path / f"{host}.tar.gz"
+            root = node(tmp_path / host, own)
             main(["collect", "--root", str(root), "--output", str(bundle), "--no-probe"])
-            capsys.readouterr()
-            install(tmp_path / "bin", "ssh", sends_file(bundle), monkeypatch)
+            lines.append(f"[ $node = {host} ] && {{ {sends_file(bundle)}; }}")
+        install(tmp_path / "bin", "ssh", "\n".join(lines), monkeypatch)
+        capsys.readouterr()
+        main(["fleet", "doctor", ",".join(names)])
+        return capsys.readouterr().out
 
-        return make
+    return run
 
-    @pytest.mark.parametrize("own", ["ALL", "localhost", "gpu2", "@group", "gpu[1-9]"])
-    def test_only_the_name_that_was_asked_counts_and_another_one_is_said(self, answers, capsys, own):
-        answers(own)
-        main(["fleet", "doctor", "gpu1"])
-        text = capsys.readouterr().out
-        main(["fleet", "doctor", "--run", "last", "--json"])
-        (found,) = json.loads(capsys.readouterr().out)["nodes"]
 
-        assert (found["name"], found["calls_itself"]) == ("gpu1", own)
-        assert f"Answered by another name: 1 node\n    gpu1 calls itself {own}" in text
+def test_only_the_name_that_was_asked_counts_and_another_one_is_said(asked, capsys):
+    names = {"gpu1": "ALL", "gpu3": "localhost", "gpu4": "gpu2", "gpu5": "@group", "gpu6": "gpu[1-9]"}
+    text = asked(names)
+    main(["fleet", "doctor", "--run", "last", "--json"])
+    found = json.loads(capsys.readouterr().out)["nodes"]
 
-    @pytest.mark.parametrize("own", ["gpu1", "GPU1", "gpu1.example.com"])
-    def test_the_same_name_is_not(self, answers, capsys, own):
-        answers(own)
-        main(["fleet", "doctor", "gpu1"])
-        text = capsys.readouterr().out
-        assert "another name" not in text and "The node needs nothing" in text
+    assert {one["name"]: one["calls_itself"] for one in found} == names
+    main(["fleet", "doctor", "--run", "last", "-v"])
+    whole = capsys.readouterr().out
+    assert f"Answered by another name: {len(names)} nodes\n    gpu1 calls itself ALL\n" in text
+    for host, own in names.items():
+        assert f"    {host} calls itself {own}" in whole
+
+
+def test_the_same_name_is_not(asked):
+    text = asked({"gpu1": "gpu1", "gpu2": "GPU2", "gpu3": "gpu3.example.com"})
+    assert "another name" not in text and "None of 3 nodes needs anything" in text
 
 
 def test_the_page_names_both_and_an_anonymous_one_neither():

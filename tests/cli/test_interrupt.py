@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.seed import SEED
 
 HANGING = """
 import sys
@@ -40,9 +43,14 @@ def processes(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", ["doctor --probe", "probe", "probe cuda", "collect -o -"])
+COMMANDS = ("doctor --probe", "probe", "probe cuda", "collect -o -")
+SIGNALS = ((signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1))
+DRAWN = random.Random(SEED).sample(SIGNALS, len(SIGNALS))
+"""Each command gets one of them each day, and each of them is sent."""
+
+
 @pytest.mark.parametrize(
-    "number, times", [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)]
+    ("command", "number", "times"), [(c, *s) for c, s in zip(COMMANDS, DRAWN, strict=True)]
 )
 def test_an_interrupt_ends_hanging_probes(command, number, times, tmp_path):
     mark = f"interrupt-{os.getpid()}-{tmp_path.name}"
@@ -57,14 +65,16 @@ def test_an_interrupt_ends_hanging_probes(command, number, times, tmp_path):
                 break
             assert run.poll() is None
             time.sleep(0.05)
-        time.sleep(0.5)
+        time.sleep(0.1)
         for _ in range(times):
             run.send_signal(number)
             time.sleep(0.02)
         _, said = run.communicate(timeout=ENDS_WITHIN_S)
     assert run.returncode == 128 + number, said
     assert b"interrupted" in said and b"Traceback" not in said
-    time.sleep(0.2)
+    end = time.monotonic() + 5  # of processes that were killed, until their parent has waited for them
+    while processes(mark) and time.monotonic() < end:
+        time.sleep(0.02)
     assert not processes(mark)
 
 

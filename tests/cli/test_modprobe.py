@@ -39,7 +39,7 @@ def test_an_unknown_result_names_no_assumptions() -> None:
 def test_options_are_accepted_between_module_and_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = str(build("ofed-rebuilt", tmp_path))
+    target = str(laid_down("ofed-rebuilt"))
     assert (
         main(["nvidia_peermem", "--json", target]) == main(["nvidia_peermem", target, "--json"]) == BLOCKED
     )

@@ -23,7 +23,7 @@ NODES = {"gpu1": "ubuntu-6.8-h100", "gpu2": "gpu-gone", "gpu3": "rail-down"}
 SCONTROL = """
 [ "$1 $2" = "show hostnames" ] && {{ echo "$3" | tr , '\\n'; exit; }}
 [ "$2" = show ] && {{
-  state=$(cat {folder}/slurm-state 2>/dev/null)
+  state=$(cat {folder}/slurm-state-$4 2>/dev/null)
   echo "NodeName=$4 Arch=x86_64 State=${{state:-IDLE}} ThreadsPerCore=1"; exit; }}
 [ -e {folder}/denied ] && exit 1
 echo "$*" >> {folder}/drained
@@ -31,19 +31,30 @@ echo "$*" >> {folder}/drained
 """Shows each node in the state of a file, and takes down what is to be updated. It expands no ranges."""
 
 
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    """What a node of each name sends."""
+    folder = tmp_path_factory.mktemp("bundles")
+    for node, name in NODES.items():
+        bundle = ("--output", str(folder / f"{node}.tar.gz"))
+        main(["collect", "-q", "--root", str(laid_down(name)), *bundle, "--no-probe"])
+    return folder
+
+
 @pytest.fixture
-def night(tmp_path, monkeypatch, capsys):
-    """Runs the script; returns its exit code. `gpu3` answers only while the file `up` exists."""
+def night(bundles, tmp_path, monkeypatch):
+    """Runs the script; returns its exit code. `gpu3` answers only while the file `up` exists, and so does
+    any other node, with the same evidence."""
     (script,) = re.findall(r"^```bash\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "nightly").write_text(script)
     (tmp_path / "hosts").write_text("gpu[1-3]\n")
     (tmp_path / "out").mkdir()
-    lines = [f"[ $node = gpu3 -a ! -e {tmp_path}/up ] && exit 255"]
-    for node, name in NODES.items():
-        bundle = tmp_path / f"{node}.tar.gz"
-        main(["collect", "-q", "--root", str(laid_down(name)), "--output", str(bundle), "--no-probe"])
-        lines.append(f"[ $node = {node} ] && {{ {sends_file(bundle)}; }}")
-    capsys.readouterr()
+    lines = [
+        f"[ $node = {node} ] && {{ {sends_file(bundles / f'{node}.tar.gz')}; }}"
+        for node in NODES
+        if node != "gpu3"
+    ]
+    lines += [f"[ ! -e {tmp_path}/up ] && exit 255", sends_file(bundles / "gpu3.tar.gz")]
     install(tmp_path / "bin", "ssh", "\n".join(lines), monkeypatch)
     install(tmp_path / "bin", "mail", f'echo "$2" > {tmp_path}/mail; cat >> {tmp_path}/mail', monkeypatch)
     install(tmp_path / "bin", "scontrol", SCONTROL.format(folder=tmp_path), monkeypatch)
@@ -79,14 +90,16 @@ def test_two_nights(night, tmp_path):
     assert 'gdr_fleet_node_cause_info{cause="gpu-missing",node="gpu2"} 1.0' in metrics
 
 
-@pytest.mark.parametrize("state", ["IDLE+DRAIN", "MIXED+DRAIN", "DOWN*", "DRAINED", "FAILING"])
-def test_a_node_that_is_drained_or_down_keeps_its_reason(night, state, tmp_path):
+def test_a_node_that_is_drained_or_down_keeps_its_reason(night, tmp_path):
     """An administrator's reason, such as a return to the maker, or ours of the night before."""
+    states = {"a": "IDLE+DRAIN", "b": "MIXED+DRAIN", "c": "DOWN*", "d": "DRAINED", "e": "FAILING"}
     (tmp_path / "up").touch()
-    (tmp_path / "slurm-state").write_text(state)
+    (tmp_path / "hosts").write_text("".join(f"{node}\n" for node in (*states, "idle")))
+    for node, state in states.items():
+        (tmp_path / f"slurm-state-{node}").write_text(state)
 
     assert night() == 0
-    assert not (tmp_path / "drained").exists()
+    assert [line.split()[1] for line in (tmp_path / "drained").read_text().splitlines()] == ["NodeName=idle"]
     assert "not drained" not in (tmp_path / "mail").read_text()
 
 

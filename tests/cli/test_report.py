@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.cli import main
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "nodes").mkdir()
-    return str(build("rail-down", tmp_path / "nodes"))
+    return str(laid_down("rail-down"))
 
 
 def test_it_writes_a_file_named_after_the_host_and_exits_as_doctor_does(node, tmp_path, capsys):

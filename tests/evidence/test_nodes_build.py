@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import posixpath
 import re
@@ -28,15 +29,19 @@ STATUSES = {"failed", "warning", "note", "unknown", "seen"}
 LAYERS = {"hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application", "none"}
 
 
+@functools.cache
+def composed(name):
+    """The files of a node, and its description."""
+    return builder.make(FOLDER / name)
+
+
 def test_there_are_nodes():
     assert {"zgx-3285", "zgx-3852", "ubuntu-6.8-h100"} <= set(evidence_nodes.names())
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_a_node_is_built_and_has_a_note(name, tmp_path):
-    path = evidence_nodes.build(name, tmp_path)
-
-    assert path.exists()
+def test_a_node_is_built_and_has_a_note(name):
+    assert evidence_nodes.laid_down(name).exists()
     assert (FOLDER / name / "NOTE.md").read_text().startswith(f"# {name}: ")
 
 
@@ -64,8 +69,8 @@ def _contradiction(expected: evidence_nodes.Expected) -> str:
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_the_manifest_of_a_bundle_matches_its_files(name, tmp_path):
-    path = evidence_nodes.build(name, tmp_path)
+def test_the_manifest_of_a_bundle_matches_its_files(name):
+    path = evidence_nodes.laid_down(name)
     if not (path / "gdr_manifest.json").exists():
         pytest.skip("not a bundle")
     manifest = json.loads((path / "gdr_manifest.json").read_text())
@@ -85,7 +90,7 @@ def test_the_manifest_of_a_bundle_matches_its_files(name, tmp_path):
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
 def test_links_have_existing_targets(name):
-    tree, spec = builder.make(FOLDER / name)
+    tree, spec = composed(name)
     paths = {*tree.files, *tree.links, *tree.listing()}
 
     for path, target in tree.links.items():
@@ -98,7 +103,7 @@ def test_links_have_existing_targets(name):
 def test_depmod_agrees(name, tmp_path):
     """kmod's depmod, run on the same files, finds the same winners, dependencies and symbols."""
     depmod = program("depmod")
-    tree, spec = builder.make(FOLDER / name)
+    tree, spec = composed(name)
     release = spec["kernel"]["release"]
     at = f"lib/modules/{release}"
     if f"{at}/modules.dep" not in tree.files:

@@ -18,7 +18,7 @@ from gdrkit.fleet.pool import judge_all
 from gdrkit.fleet.worker import task_of
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_builder import node as evidence_node
-from tests.evidence_nodes import FOLDER, build
+from tests.evidence_nodes import FOLDER, laid_down
 
 SWITCH = """
 0000:{b0}:01.0 spr-root numa={numa}
@@ -60,7 +60,7 @@ def sixteen(folder: Path) -> Path:
 def node_file(name: str, folder: Path) -> Path:
     """The report on a node of tests/evidence, as gdr writes it."""
     folder.mkdir(parents=True, exist_ok=True)
-    target = sixteen(folder) if name == "sixteen" else build(name, folder)
+    target = sixteen(folder) if name == "sixteen" else laid_down(name)
     page = folder / f"{name}.html"
     main(["report", str(target), "-o", str(page)])
     return page

@@ -13,7 +13,7 @@ from gdrkit.fleet.document import Standing
 from gdrkit.fleet.hostlist import expand
 from gdrkit.html.anonymous import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
-from tests.evidence_nodes import build
+from tests.evidence_nodes import build, laid_down
 from tests.html.test_fleet_page import BAD, GOOD
 from tests.html.test_node_page import Reader
 from tests.jobs.samples import info
@@ -29,7 +29,7 @@ def written(folder, *arguments):
 
 @pytest.mark.parametrize("name", ["rail-down", "spark-two-cables", "acs-redirect"])
 def test_the_host_of_a_node_is_on_the_page_only_without_anonymize(name, tmp_path):
-    node = str(build(name, tmp_path))
+    node = str(laid_down(name))
     plain, hidden = written(tmp_path, node), written(tmp_path, node, "--anonymize")
     host = re.findall(r'<span class="crumb"><b>(.*?)</b>', plain)[0]
     assert host in plain and host not in hidden
@@ -39,7 +39,7 @@ def test_the_host_of_a_node_is_on_the_page_only_without_anonymize(name, tmp_path
 
 
 def test_links_of_an_anonymous_page_lead_to_their_place_and_the_policy_still_holds(tmp_path):
-    node = str(build("rail-down", tmp_path))
+    node = str(laid_down("rail-down"))
     plain, hidden = (Reader(written(tmp_path, node, *more)) for more in ((), ("--anonymize",)))
     ids = {attributes["id"] for _, attributes in hidden.elements if "id" in attributes}
     links = [a["href"][1:] for tag, a in hidden.elements if tag == "a" and a["href"].startswith("#")]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gdrkit.cli import main
 from gdrkit.formats.errors import FormatError
 from gdrkit.html.bench_and_cost import read
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.html.test_node_page import HOSTILE, Reader
 from tests.transport.bench.test_document import DOCUMENT, point
 
@@ -17,7 +17,7 @@ from tests.transport.bench.test_document import DOCUMENT, point
 def test_a_benchmark_is_drawn_with_its_ceiling_and_stays_text(tmp_path):
     bench, page = tmp_path / "bench.json", tmp_path / "a.html"
     bench.write_bytes(msgspec.json.encode(replace(DOCUMENT, there=HOSTILE)))
-    main(["report", str(build("ubuntu-6.8-h100", tmp_path)), "--with", str(bench), "-o", str(page)])
+    main(["report", str(laid_down("ubuntu-6.8-h100")), "--with", str(bench), "-o", str(page)])
     read_page = Reader(page.read_text())
     assert sum(tag == "polyline" for tag, _ in read_page.elements) == 4, "two paths, single and streaming"
     assert "copy between GPU and pinned memory" in read_page.text and "BYTES DIFFER" in read_page.text
@@ -25,7 +25,7 @@ def test_a_benchmark_is_drawn_with_its_ceiling_and_stays_text(tmp_path):
 
 
 def test_what_a_path_costs_a_model_is_said_as_gdr_estimate_says_it(tmp_path, capsys):
-    node, cost, page = str(build("ubuntu-6.8-h100", tmp_path)), tmp_path / "cost.json", tmp_path / "a.html"
+    node, cost, page = str(laid_down("ubuntu-6.8-h100")), tmp_path / "cost.json", tmp_path / "a.html"
     job = ("--model", "llama-3-70b", "--tp", "16")
     main(["estimate", node, *job, "--json"])
     cost.write_text(capsys.readouterr().out)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import re
 
 from gdrkit.cli import main
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.html.test_node_page import Reader
 
 
-def written(tmp_path, *names):
-    targets = []
-    for number, name in enumerate(names):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        targets.append(str(build(name, folder)))
-    code = main(["report", *targets, "-o", str(tmp_path / "both.html")])
-    return code, (tmp_path / "both.html").read_text()
+@functools.cache
+def written(*names):
+    """The exit code and the page of two nodes."""
+    targets = [str(laid_down(name)) for name in names]
+    with contextlib.redirect_stdout(io.StringIO()) as page:
+        code = main(["report", *targets, "-o", "-"])
+    return code, page.getvalue()
 
 
 def part(text, name):
     return re.findall(rf'<section id="{name}">.*?</section>', text, re.DOTALL)[0]
 
 
-def test_the_first_line_has_both_verdicts_and_the_code_is_the_worse_ones(tmp_path):
-    code, text = written(tmp_path, "rail-down", "ubuntu-6.8-h100")
+def test_the_first_line_has_both_verdicts_and_the_code_is_the_worse_ones():
+    code, text = written("rail-down", "ubuntu-6.8-h100")
     page = Reader(text)
     assert code == 2
     assert "<h1>rail-07 is blocked, h100-07 is ready.</h1>" in text
@@ -33,21 +35,21 @@ def test_the_first_line_has_both_verdicts_and_the_code_is_the_worse_ones(tmp_pat
     assert "0000:df:00.0" in part(text, "states")
 
 
-def test_the_same_node_twice_differs_in_nothing(tmp_path):
-    code, text = written(tmp_path, "ubuntu-6.8-h100", "ubuntu-6.8-h100")
+def test_the_same_node_twice_differs_in_nothing():
+    code, text = written("ubuntu-6.8-h100", "ubuntu-6.8-h100")
     assert code == 0
     assert "<h1>Both are ready.</h1>" in text
     for words in ("the same state", "the same findings", "No difference in what is compared"):
         assert words in text
 
 
-def test_before_and_after_have_names_of_their_own(tmp_path):
-    _, text = written(tmp_path, "ubuntu-6.8-h100", "ubuntu-6.8-h100")
+def test_before_and_after_have_names_of_their_own():
+    _, text = written("ubuntu-6.8-h100", "ubuntu-6.8-h100")
     assert "<b>first</b> and <b>second</b>" in text
 
 
-def test_each_node_has_its_next_step_and_its_picture(tmp_path):
-    _, text = written(tmp_path, "rail-down", "nic-x4")
+def test_each_node_has_its_next_step_and_its_picture():
+    _, text = written("rail-down", "nic-x4")
     first, second = re.findall(r'<div class="entry"><h3>.*?</figure></div>', text, re.DOTALL)
     assert "sudo ibportstate -C mlx5_7 -D 0 1 enable" in first and "port DOWN" in first
     assert "gdr codes link-degraded" in second and "x4 of x16" in second
@@ -56,13 +58,13 @@ def test_each_node_has_its_next_step_and_its_picture(tmp_path):
     assert len(ids) == len(set(ids))
 
 
-def test_a_node_whose_devices_are_not_known_has_the_reason_in_place_of_a_picture(tmp_path):
-    _, text = written(tmp_path, "ubuntu-6.8-h100", "wsl2")
+def test_a_node_whose_devices_are_not_known_has_the_reason_in_place_of_a_picture():
+    _, text = written("ubuntu-6.8-h100", "wsl2")
     assert text.count('class="pic') == 2 and "No picture: " in text
 
 
-def test_two_sparks_are_told_that_nothing_is_to_be_fixed_and_what_to_set(tmp_path):
-    _, text = written(tmp_path, "zgx-3285", "zgx-3852")
+def test_two_sparks_are_told_that_nothing_is_to_be_fixed_and_what_to_set():
+    _, text = written("zgx-3285", "zgx-3852")
     assert "<h1>Ignore the error of <code>modprobe nvidia-peermem</code>" in text
     assert "Both are impossible" not in text
     between = part(text, "between")
@@ -71,13 +73,13 @@ def test_two_sparks_are_told_that_nothing_is_to_be_fixed_and_what_to_set(tmp_pat
     assert 'data-copy="export NCCL_IB_HCA=' in between  # a command of its own, which wraps
 
 
-def test_a_note_that_both_have_is_no_difference(tmp_path):
-    _, text = written(tmp_path, "zgx-3285", "zgx-3852")
+def test_a_note_that_both_have_is_no_difference():
+    _, text = written("zgx-3285", "zgx-3852")
     differs = part(text, "differences")
     assert "module-unknown-key" in differs and "none of these" in differs
     assert "no-efa-device" not in differs
 
 
-def test_only_machines_with_integrated_gpus_have_a_part_about_their_cables(tmp_path):
-    _, text = written(tmp_path, "rail-down", "ubuntu-6.8-h100")
+def test_only_machines_with_integrated_gpus_have_a_part_about_their_cables():
+    _, text = written("rail-down", "ubuntu-6.8-h100")
     assert 'id="between"' not in text

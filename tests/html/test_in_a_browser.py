@@ -8,7 +8,7 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.html.fleet_page import fleet_page
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.html import gallery, test_fleet_page, test_job_page, test_node_page
 from tests.html.browser import answered_late, cut_on_paper, overflow, violations
 
@@ -17,7 +17,7 @@ NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
 
 def comparison(folder):
     page = folder / "both.html"
-    targets = [str(build(name, test_node_page.fresh(folder / name))) for name in ("rail-down", "nic-x4")]
+    targets = [str(laid_down(name)) for name in ("rail-down", "nic-x4")]
     main(["report", *targets, "-o", str(page)])
     return page
 
@@ -36,7 +36,7 @@ def mixed(folder):
 
 def hostile_node(folder):
     page = folder / "hostile.html"
-    page.write_text(test_node_page.hostile_page(folder / "node"))
+    page.write_text(test_node_page.hostile_page())
     return page
 
 

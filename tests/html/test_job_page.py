@@ -12,7 +12,7 @@ from backports import zstd
 
 from gdrkit.cli import main
 from gdrkit.cli.report import _is_job_log
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 from tests.html.test_node_page import HOSTILE, Reader
 from tests.jobs.large_job import large_job
 from tests.jobs.samples import SAMPLES, info
@@ -40,7 +40,7 @@ def test_a_bounced_leg_leads_to_its_reason_with_the_line_and_every_possible_caus
 
 
 def test_the_cause_that_a_node_of_the_job_shows_is_named_and_others_are_not(tmp_path):
-    node = build("a100-nccl-2.20", tmp_path)
+    node = laid_down("a100-nccl-2.20")
     _, text = written(BY_NAME[BOUNCED].text, tmp_path, str(node))
     shown = {
         code: "The node shows it" in words

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import re
 from html.parser import HTMLParser
@@ -17,7 +19,7 @@ from gdrkit.fabric.picture import picture
 from gdrkit.html.node_page import NodeReport, _paths, node_page
 from gdrkit.html.pairs import pair_views
 from gdrkit.report.document import ProcessInUse
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 
 NODES = (
     "ubuntu-6.8-h100",
@@ -61,17 +63,13 @@ class Reader(HTMLParser):
             self.text += data
 
 
-def fresh(folder):
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def made(name, folder, **changes):
-    node = node_of(open_host(str(build(name, fresh(folder)))))
+@functools.cache
+def made(name):
+    """The report on a node of tests/evidence, and its page."""
+    node = node_of(open_host(str(laid_down(name))))
     topo, why = _topology(node, name)
-    report = report_on(node)
     whole = NodeReport(
-        report=replace(report, **changes) if changes else report,
+        report=report_on(node),
         topo=topo,
         estimate=_estimate(node) if topo else None,
         why_no_picture=why,
@@ -83,8 +81,8 @@ def made(name, folder, **changes):
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_a_report_is_whole_and_asks_for_nothing_from_elsewhere(name, tmp_path):
-    _, text = made(name, tmp_path)
+def test_a_report_is_whole_and_asks_for_nothing_from_elsewhere(name):
+    _, text = made(name)
     page = Reader(text)
     assert len(text.encode()) < LIMIT_BYTES
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -102,8 +100,8 @@ def test_a_report_is_whole_and_asks_for_nothing_from_elsewhere(name, tmp_path):
     assert not re.search(r"url\((?!#)|@import", text)
 
 
-def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_do(tmp_path):
-    _, text = made("rail-down", tmp_path)
+def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_do():
+    _, text = made("rail-down")
     page = Reader(text)
     assert "7 of 8 GPUs reach their NIC directly" in page.text
     assert "sudo ibportstate -C mlx5_7 -D 0 1 enable" in [
@@ -115,18 +113,18 @@ def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_
     assert sum(cell is not None and "dead" in cell for cell in cells) == 8
 
 
-def test_the_top_of_the_page_says_what_is_in_the_node(tmp_path):
+def test_the_top_of_the_page_says_what_is_in_the_node():
     for name, words in (
         ("rail-down", "8 NVIDIA H100 80GB HBM3, 8 RDMA devices"),
         ("h200-vm", "2 NVIDIA H200, no RDMA device"),
         ("wsl2", "Linux "),
     ):
-        crumb = re.findall(r'class="crumb"><b>[^<]*</b> ([^<]*)<', made(name, tmp_path / name)[1])[0]
+        crumb = re.findall(r'class="crumb"><b>[^<]*</b> ([^<]*)<', made(name)[1])[0]
         assert crumb.startswith(words) and ("RDMA" in crumb) is (name != "wsl2")
 
 
-def test_beside_the_matrix_each_kind_of_pairs_has_its_reason(tmp_path):
-    text = made("rail-down", tmp_path)[1]
+def test_beside_the_matrix_each_kind_of_pairs_has_its_reason():
+    text = made("rail-down")[1]
     (key,) = re.findall(r'<ul class="key">(.*?)</ul>', text)
     direct, staged, dead = re.findall(r"<li>.*?</li>", key)
     assert "<b>7</b> direct</div>" in direct
@@ -134,45 +132,45 @@ def test_beside_the_matrix_each_kind_of_pairs_has_its_reason(tmp_path):
     assert "<b>8</b> dead" in dead and "<small>mlx5_7: DOWN, Disabled</small></div>" in dead
 
 
-def test_a_command_with_a_word_to_replace_is_not_offered_to_copy(tmp_path):
-    page = Reader(made("h200-vm", tmp_path)[1])
+def test_a_command_with_a_word_to_replace_is_not_offered_to_copy():
+    page = Reader(made("h200-vm")[1])
     copied = [attributes.get("data-copy") for tag, attributes in page.elements if tag == "button"]
     assert "gdr doctor --expect FILE" in page.text and "gdr codes no-rdma-device" in copied
     assert not any("FILE" in words for words in copied)
 
 
-def test_a_spark_says_first_that_the_error_is_to_be_ignored(tmp_path):
-    _, text = made("spark-two-cables", tmp_path)
+def test_a_spark_says_first_that_the_error_is_to_be_ignored():
+    _, text = made("spark-two-cables")
     (first,) = re.findall(r"<h1>(.*?)</h1>", text)
     assert first == "Ignore the error of <code>modprobe nvidia-peermem</code>: there is nothing to fix."
 
 
-def test_a_node_without_such_an_error_says_whether_it_works(tmp_path):
-    _, text = made("ubuntu-6.8-h100", tmp_path)
+def test_a_node_without_such_an_error_says_whether_it_works():
+    _, text = made("ubuntu-6.8-h100")
     assert "<h1>8 of 8 GPUs reach their NIC directly over dma-buf.</h1>" in text
 
 
-def test_findings_about_programs_that_the_node_does_not_have_are_left_out(tmp_path):
-    whole, text = made("ubuntu-6.8-h100", tmp_path)
+def test_findings_about_programs_that_the_node_does_not_have_are_left_out():
+    whole, text = made("ubuntu-6.8-h100")
     assert "no-efa-device" in {finding.code for finding in whole.report.findings}
     assert "no-efa-device" not in text and "peermem-stub" in text
 
 
-def test_a_redirected_pair_climbs_to_the_host_bridge_and_a_clean_one_turns_in_its_switch(tmp_path):
-    def highest(name, folder):
-        _, text = made(name, folder)
+def test_a_redirected_pair_climbs_to_the_host_bridge_and_a_clean_one_turns_in_its_switch():
+    def highest(name):
+        _, text = made(name)
         data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
         direct = data["pairs"]["pair-0-0"]["wide"][0]
         return min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", direct))
 
     from gdrkit.fabric.picture_svg import WIDE
 
-    assert WIDE.bridge[0] < highest("acs-redirect", tmp_path / "a") < WIDE.bridge[1] + 6
-    assert highest("ubuntu-6.8-h100", tmp_path / "b") > WIDE.bridge[1] + 6
+    assert WIDE.bridge[0] < highest("acs-redirect") < WIDE.bridge[1] + 6
+    assert highest("ubuntu-6.8-h100") > WIDE.bridge[1] + 6
 
 
-def test_a_pair_that_the_picture_does_not_show_hides_no_path_of_another(tmp_path):
-    node, _ = made("ubuntu-6.8-h100", tmp_path)
+def test_a_pair_that_the_picture_does_not_show_hides_no_path_of_another():
+    node, _ = made("ubuntu-6.8-h100")
     topology = node.topo.topology
     first = topology.gpus[0]
     fewer = replace(
@@ -186,28 +184,28 @@ def test_a_pair_that_the_picture_does_not_show_hides_no_path_of_another(tmp_path
     assert pairs[0].key in gone and cut.keys() == whole.keys() - gone != set()
 
 
-def test_without_a_tree_the_page_says_why_there_is_no_picture(tmp_path):
-    node, _ = made("talos", tmp_path)
+def test_without_a_tree_the_page_says_why_there_is_no_picture():
+    node, _ = made("talos")
     bare = NodeReport(node.report, None, None, "PCI devices (not collected)", "x", "", "now")
     text = node_page(bare)
     assert "No picture: PCI devices (not collected)." in Reader(text).text
 
 
-def test_processes_that_use_a_direct_path_now_are_named_with_their_job_and_the_reason(tmp_path):
+def test_processes_that_use_a_direct_path_now_are_named_with_their_job_and_the_reason():
     process = ProcessInUse(
         pid=4711, name="python3", job="slurm 17.0", devices=("mlx5_0", "mlx5_1"), path="dmabuf",
         confidence=Confidence.LIKELY, because="maps GPU memory of an RDMA region",
     )  # fmt: skip
-    _, used = made("ubuntu-6.8-h100", tmp_path / "used", in_use=(process,))
+    whole, unused = made("ubuntu-6.8-h100")
+    used = node_page(dataclasses.replace(whole, report=replace(whole.report, in_use=(process,))))
     table = re.findall(r'<section id="running">.*?</section>', used, re.DOTALL)[0]
     for words in ("python3", "4711", "slurm 17.0", "mlx5_1", "dmabuf", process.because):
         assert words in table
-    _, unused = made("ubuntu-6.8-h100", tmp_path / "unused")
     assert 'id="running"' not in unused
 
 
-def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table(tmp_path):
-    _, text = made("rail-down", tmp_path)
+def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table():
+    _, text = made("rail-down")
     finding = next(
         d for d in re.findall(r"<details open>.*?</details>", text, re.DOTALL) if "port-down" in d
     )
@@ -216,8 +214,8 @@ def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["rail-down", "gb200-force-pcie", "h200-vm", "talos"])
-def test_what_is_counted_in_words_is_plural_only_if_it_is_not_one(name, tmp_path):
-    text = made(name, tmp_path)[1]
+def test_what_is_counted_in_words_is_plural_only_if_it_is_not_one(name):
+    text = made(name)[1]
     counted = re.findall(r"The node has (.*?)\.", text)[0].split(", ")
     lacking = re.findall(r"(\d+) (checks?) lacked evidence", text)
 
@@ -231,9 +229,9 @@ def test_what_is_counted_in_words_is_plural_only_if_it_is_not_one(name, tmp_path
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b]0;x\x07\u202e`</style>'
 
 
-def hostile_page(folder):
+def hostile_page():
     """The page on a node whose evidence tries to become markup, a script, and orders to a terminal."""
-    whole, _ = made("rail-down", folder)
+    whole, _ = made("rail-down")
     report = whole.report
     finding = report.findings[0]
     bad = replace(
@@ -255,8 +253,8 @@ def hostile_page(folder):
     return node_page(hostile)
 
 
-def test_evidence_of_a_hostile_node_stays_text(tmp_path):
-    text = hostile_page(tmp_path)
+def test_evidence_of_a_hostile_node_stays_text():
+    text = hostile_page()
     page = Reader(text)
     assert sum(tag == "script" for tag, _ in page.elements) == 2
     assert not any(tag == "img" for tag, _ in page.elements)
@@ -265,28 +263,28 @@ def test_evidence_of_a_hostile_node_stays_text(tmp_path):
     assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_a_command_that_is_said_to_be_below_can_be_copied_there(tmp_path):
-    _, text = made("gpu-operator-waits", tmp_path)
+def test_a_command_that_is_said_to_be_below_can_be_copied_there():
+    _, text = made("gpu-operator-waits")
     step = re.search(r'<div class="next">.*?</button></div>', text, re.DOTALL)[0]
     assert "The command below tells whether" in step
     assert "kubectl exec POD -- sh -c" in step and step.count('class="cmd"') == 1
 
 
-def test_what_no_owner_can_change_is_permanent_and_no_failure(tmp_path):
-    _, text = made("zgx-3285", tmp_path)
+def test_what_no_owner_can_change_is_permanent_and_no_failure():
+    _, text = made("zgx-3285")
     layers = text[text.index('id="layers"') :]
     layers = layers[: layers.index("</section>")]
     assert "<small>permanent, certain</small>" in layers
     assert "<small>failed" not in layers
-    _, other = made("rail-down", tmp_path / "other")
+    _, other = made("rail-down")
     assert "<small>failed, certain</small>" in other
 
 
-def test_what_nccl_does_is_no_claim_where_nothing_passes_or_evidence_is_missing(tmp_path):
+def test_what_nccl_does_is_no_claim_where_nothing_passes_or_evidence_is_missing():
     """A dead port carries nothing, also not through host memory; topology alone proves no direct path."""
-    whole, _ = made("rail-down", tmp_path / "down")
+    whole, _ = made("rail-down")
     dead = [pair for pair in pair_views(whole.report, whole.topo, whole.estimate) if pair.kind == "dead"]
     assert dead and not any(pair.nccl for pair in dead)
-    whole, _ = made("talos", tmp_path / "unknown")
+    whole, _ = made("talos")
     (pair,) = pair_views(whole.report, whole.topo, whole.estimate)
     assert pair.kind == "unknown" and pair.nccl == "by its topology alone, sends and receives directly"

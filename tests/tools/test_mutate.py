@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -21,21 +21,23 @@ ROOT = Path(__file__).parent.parent.parent
 LIMITS = """\
 \"\"\"Limits.\"\"\"
 
+SMALL = 3
+
 
 def is_large(count: int) -> bool:
     return count > 10
 
 
 def is_small(count: int) -> bool:
-    return count < 3
+    return count < SMALL
 
 
-def is_odd(count: int) -> bool:
-    return count % 2 == 1
+def untested(count: int) -> int:
+    return count
 
 
-def in_a_child(count: int) -> bool:
-    return count != 4
+def in_a_child(count: int) -> int:
+    return +count
 
 
 def evens(counts: list[int]) -> list[int]:
@@ -70,10 +72,15 @@ def test_odd_counts_are_left_out():
     assert evens([1, 2, 3, 4]) == [2, 4]
 
 
-def test_four_is_refused_by_a_child():
+def test_four_is_four_in_a_child():
     program = "import sys; from gdrkit.limits import in_a_child; sys.exit(in_a_child(4))"
-    assert subprocess.run([sys.executable, "-I", "-c", program]).returncode == 0
+    assert subprocess.run([sys.executable, "-I", "-c", program]).returncode == 4
 """
+JUDGED = (
+    "    return count > 10", "    return count < SMALL", "    return count", "    return +count",
+    "            continue",
+)  # fmt: skip
+"""The lines whose changes are judged."""
 
 
 def changed(source: str) -> set[str]:
@@ -135,7 +142,7 @@ def test_a_change_replaces_its_own_text_only():
 
 
 def test_a_seed_repeats_its_draw_and_another_draws_otherwise():
-    first, again, other = (draw("verdict", seed, 20) for seed in (1, 1, 2))
+    first, again, other = (draw("handshake", seed, 20) for seed in (1, 1, 2))
     assert first == again and first != other
     assert len(first) == 20
     assert max(Counter((row.path, row.mutation.function) for row in first).values()) <= PER_FUNCTION
@@ -154,8 +161,9 @@ def test_every_group_has_more_changes_than_are_drawn(group):
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    """A repository with one module, whose coverage was recorded; returns a runner of the tool in it."""
+def judged(tmp_path_factory):
+    """What the tool shows for each line of LIMITS, in a repository whose coverage was recorded on another
+    machine: there, test_only_on_the_first_machine passed."""
     git = program("git")
     root = tmp_path_factory.mktemp("toy")
     for folder in ("src/gdrkit", "tests", "tools", "docs"):
@@ -168,61 +176,64 @@ def toy(tmp_path_factory):
     (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["slow", "lab"]\n')
     subprocess.run([git, "init", "-q"], cwd=root, check=True)
 
-    def run(*words):
+    def run(*words, **more):
         command = [sys.executable, "-m", "tools.mutate", "--coverage", str(root.parent / "record"), *words]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment | more)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     run("--record")
-    return run
+    lines = LIMITS.splitlines()
+    wanted = [
+        word for at in map(lines.index, JUDGED) for word in ("--only", f"src/gdrkit/limits.py:{at + 1}")
+    ]
+    found = defaultdict(list)
+    for row in run(*wanted, ELSEWHERE="1").splitlines()[1:]:
+        if not row.startswith(" "):
+            at = int(row.split("limits.py:")[1].split()[0])
+        found[lines[at - 1]].append(row)
+    return found
 
 
-def outcomes(toy, source_line):
-    line = LIMITS.splitlines().index(source_line) + 1
-    rows = toy("--only", f"src/gdrkit/limits.py:{line}").splitlines()[1:]
+def outcomes(judged, source_line):
+    rows = judged[source_line]
     return [row for row in rows if not row.startswith(" ")], [row for row in rows if row.startswith(" ")]
 
 
-def test_a_change_at_a_tested_limit_is_killed(toy):
-    judged, shown = outcomes(toy, "    return count > 10")
-    assert len(judged) == 4 and all(row.startswith("killed") for row in judged)
+def test_a_change_at_a_tested_limit_is_killed(judged):
+    rows, shown = outcomes(judged, "    return count > 10")
+    assert len(rows) == 4 and all(row.startswith("killed") for row in rows)
     assert shown == []
 
 
-def test_a_change_at_a_limit_that_no_test_tries_survives_and_is_shown(toy):
-    judged, shown = outcomes(toy, "    return count < 3")
-    (survivor,) = [row for row in judged if "comparison" in row]
-    assert survivor.startswith("survived")
-    assert "    +    return (count <= 3)" in shown
+def test_a_change_that_no_test_reaches_is_no_kill(judged):
+    rows, _ = outcomes(judged, "    return count")
+    assert rows[-1].startswith("not reached")
 
 
-def test_a_change_that_no_test_reaches_is_no_kill(toy):
-    judged, _ = outcomes(toy, "    return count % 2 == 1")
-    assert judged and all(row.startswith("not reached") for row in judged)
+def test_a_line_that_only_a_child_reaches_is_judged_by_the_test_of_the_child(judged):
+    (row,), _ = outcomes(judged, "    return +count")
+    assert row.startswith("killed") and row.endswith(
+        " by tests/test_limits.py::test_four_is_four_in_a_child"
+    )
 
 
-def test_a_line_that_only_a_child_reaches_is_judged_by_the_test_of_the_child(toy):
-    judged, _ = outcomes(toy, "    return count != 4")
-    (comparison,) = [row for row in judged if "comparison" in row]
-    assert comparison.startswith("killed")
+def test_a_test_that_fails_without_a_change_notices_nothing(judged):
+    """No other test tries that limit, so the change survives, and is shown."""
+    rows, shown = outcomes(judged, "    return count < SMALL")
+
+    comparisons = [row for row in rows if "comparison" in row]
+    assert [row.split()[0] for row in comparisons] == ["killed", "survived"]
+    assert comparisons[0].endswith(" by tests/test_limits.py::test_only_on_the_first_machine")
+    assert "    +    return (count <= SMALL)" in shown
+    others = [row for row in rows if "comparison" not in row]
+    assert others[-1].startswith("killed")  # by a test that passes without the change
 
 
-def test_a_test_that_fails_without_a_change_notices_nothing(toy, monkeypatch):
-    monkeypatch.setenv("ELSEWHERE", "1")
-    judged, _ = outcomes(toy, "    return count < 3")
-
-    rows = [row for row in judged if "comparison" in row]
-    assert [row.split()[0] for row in rows] == ["killed", "survived"]
-    assert rows[0].endswith(" by tests/test_limits.py::test_only_on_the_first_machine")
-    last = {row.split(" (")[0].split(maxsplit=1)[1]: row.split()[0] for row in judged}
-    assert "killed" in last.values()  # the other changes of the line, by tests that pass without them
-
-
-def test_a_jump_that_the_interpreter_skips_is_judged_by_the_tests_of_its_condition(toy):
-    judged, _ = outcomes(toy, "            continue")
-    assert [row.split()[0] for row in judged] == ["killed"]
+def test_a_jump_that_the_interpreter_skips_is_judged_by_the_tests_of_its_condition(judged):
+    rows, _ = outcomes(judged, "            continue")
+    assert [row.split()[0] for row in rows] == ["killed"]
 
 
 @pytest.mark.parametrize(("switch", "status"), [("", 1), ("off", 0)])
@@ -230,6 +241,7 @@ def test_snapshots_can_be_switched_off(tmp_path, switch, status):
     test = tmp_path / "test_words.py"
     test.write_text("def test_words(snapshot):\n    assert 'words' == snapshot\n")
     words = ["-p", "tools.mutate_plugin", "-p", "no:cacheprovider", "-n0", f"--rootdir={tmp_path}"]
+    words.append(f"--basetemp={tmp_path / 'pytest'}")
     environment = os.environ | {"GDRKIT_MUTATE_SNAPSHOTS": switch}
     done = subprocess.run([sys.executable, "-m", "pytest", *words, str(test)], cwd=ROOT, env=environment)
 
