@@ -149,3 +149,30 @@ def test_a_module_that_is_not_loaded_does_not_outweigh_a_failure_that_does_not_n
 
     assert named(first + ONE_LINE.format("NVIDIA") + absent)[0] == "driver-proprietary"
     assert explained(first + ONE_LINE.format("NVIDIA") + absent).machines[0].contradictions == ()
+
+
+# -- UCX ---------------------------------------------------------------------------------------------------
+
+TABLE = """\
+$ ucx_perftest peer -t tag_bw -m cuda
++---------------------------+------------------------------------------------------+------------------+
+| perftest inter-node cfg#2 | rendezvous data send(multi) from cuda/GPU0 to cuda memory |             |
++---------------------------+------------------------------------------------------+------------------+
+|                    0..inf | cuda_copy, fenced write to remote, frag host          | rc_mlx5/mlx5_0:1 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "codes"),
+    [
+        ("UCX_IB_GPU_DIRECT_RDMA=n", ["dmabuf-disabled-by-env"]),
+        ("UCX_IB_GPU_DIRECT_RDMA=no", ["dmabuf-disabled-by-env"]),
+        ("UCX_CUDA_COPY_DMABUF=n", ["dmabuf-disabled-by-env", "ucx-misses-peermem", "peermem-not-loaded"]),
+        ("UCX_IB_GPU_DIRECT_RDMA=y", ["ucx-misses-peermem", "peermem-not-loaded"]),
+    ],
+)
+def test_a_setting_that_turns_paths_off_explains_a_table_that_shows_copies(setting: str, codes: list[str]):
+    found = [code for code in named(f"$ env | grep UCX\n{setting}\n{TABLE}") if code]
+
+    assert found[: len(codes)] == codes
+    assert ("driver-proprietary" in found) is setting.endswith("=y")
