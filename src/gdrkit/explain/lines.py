@@ -33,6 +33,13 @@ COMMANDS = {
 """Programs that make a line a command even without a prompt."""
 
 
+NO_NAMES = frozenset((
+    "host", "node", "server", "client", "machine", "box", "worker", "container", "pod", "vm", "guest",
+    "user", "root", "admin", "shell", "sh", "bash", "zsh",
+))  # fmt: skip
+"""Words before the sign of a prompt that name no machine: many machines of a text may be meant."""
+
+
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
 characters, prefix included: Linux include/linux/printk.h, PRINTK_MESSAGE_MAX."""
@@ -219,9 +226,10 @@ def typed(text: str) -> TypedCommand | None:
     """The command in a line: after a prompt, or starting with the name of a known program; else None."""
     if any(sign in text for sign in "$#%>"):
         found = _compiled("fish").match(text) or _compiled("prompt").match(text)
-        host = (found["host"] or found.groupdict().get("bare") or "") if found is not None else ""
+        bare = found.groupdict().get("bare") if found is not None else None
+        host = (found["host"] or bare or "") if found is not None else ""
         if found is not None and (host or found["sign"] in "$%" or _is_command(found["command"])):
-            return TypedCommand(found["command"].strip().rstrip("`"), host)
+            return TypedCommand(found["command"].strip().rstrip("`"), "" if host in NO_NAMES else host)
         empty = _compiled("empty_prompt").match(text) if found is None else None
         if empty is not None:
             return TypedCommand("", empty["host"] or "")
