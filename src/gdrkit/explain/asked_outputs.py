@@ -87,12 +87,6 @@ OUTPUTS = (
         command=r"^(?:sudo )?ibv_devices$",
         shows=r"\bnode GUID\s+-+\s+-+\s*\Z",
     ),
-    AskedOutput(  # a container often has neither, and nothing there needs them
-        codes=("umad-device-missing",),
-        command=r"\bls (?:-\w+ )*/dev/infiniband/?$",
-        shows=r"(?!)",
-        excludes=r"\A(?=[\s\S]*\bumad\d)[\s\S]*\bissm\d",
-    ),
     AskedOutput(
         codes=("driver-not-loaded",),
         command=r"/proc/driver/nvidia/version",
