@@ -23,6 +23,12 @@ def test_a_redirecting_port_between_a_gpu_and_a_nic_is_named():
     assert "port 0000:42:08.0 is between a GPU and a NIC" in as_text(found)
 
 
+def test_every_redirecting_port_on_the_way_is_named():
+    found = as_text(explained(TREE + PORT.format("42:08.0", "+") + PORT.format("42:10.0", "+")))
+
+    assert "ports 0000:42:08.0, 0000:42:10.0 are between GPUs and NICs" in " ".join(found.split())
+
+
 def test_a_port_that_redirects_above_both_or_elsewhere_need_not_matter():
     for text in (TREE + PORT.format("41:00.0", "+"), PORT.format("42:08.0", "+")):
         found = explained(text).answer

@@ -77,6 +77,16 @@ def test_an_old_nccl_misses_peermem_if_its_folder_is_absent():
     assert "nccl-misses-peermem" in codes(text)
 
 
+@pytest.mark.parametrize(("clients", "proven"), [(("nv_mem", "nvidia-peermem"), True), (("nv_mem",), False)])
+def test_files_that_are_absent_one_by_one_prove_it_if_it_looks_for_no_other(clients, proven):
+    shown = "".join(
+        f"cat: /sys/kernel/mm/memory_peers/{one}/version: No such file or directory\n" for one in clients
+    )
+    log = f"h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}"
+
+    assert ("nccl-misses-peermem" in codes(f"{LSMOD}$ cat it\n{shown}{log}")) is proven
+
+
 def test_nccl_over_sockets_does_not_contradict_lsmod():
     assert (
         not explained(

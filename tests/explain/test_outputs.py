@@ -65,6 +65,23 @@ def test_commands_that_print_a_file_provide_it(text, path, content):
     assert of(text).files[path].text == content
 
 
+def test_each_command_of_a_line_has_its_line_of_output():
+    text = "$ modinfo -F license nvidia; modinfo -F version nvidia && uname -r\nNVIDIA\n580.95.05\n{}\n"
+
+    found = of(text.format("6.8.0"))
+    assert found.modinfo["nvidia"].text == "license: NVIDIA\nversion: 580.95.05\n"
+    assert not found.modinfo["nvidia"].contradicted
+    assert found.files["proc/sys/kernel/osrelease"].text == "6.8.0\n"
+    assert of(text.format("6.8.0\nmore")).modinfo == {}  # which line is whose is not known
+
+
+def test_two_values_of_one_field_contradict_each_other():
+    text = "$ modinfo -F version nvidia\n580.1\n$ modinfo -F version nvidia\n{}\n"
+
+    assert of(text.format("595.2")).modinfo["nvidia"].contradicted
+    assert not of(text.format("580.1")).modinfo["nvidia"].contradicted
+
+
 def test_no_such_file_makes_a_file_absent():
     found = of("cat: /sys/kernel/mm/memory_peers/nv_mem/version: No such file or directory\n").files
 

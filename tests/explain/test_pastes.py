@@ -219,6 +219,54 @@ def test_a_listing_of_devices_excludes_that_there_is_none():
     assert "hca-not-selected" not in codes_of(text.format(name="roceP3p1s0"))[:1]
 
 
+@pytest.mark.parametrize(("name", "code"), [("NVIDIA GB10", ["gpu-integrated"]), ("NVIDIA H200", None)])
+def test_the_gpu_that_nccl_tests_names_settles_what_else_fails(name: str, code: list[str] | None):
+    rank = f"#  Rank  0 Group  0 Pid 1935208 on      spark device  0 [000f:01:00] {name}\n"
+    found = codes_of(f"$ sudo modprobe nvidia-peermem\n{EINVAL}\n$ ./all_reduce_perf\n{rank}")
+
+    assert found[:1] == (code or ["peermem-stub"])
+    assert as_text(explained(rank)).startswith("The cause\n  The GPU is integrated") is bool(code)
+
+
+LISTINGS = {
+    "ibdev2netdev": "rocep1s0f0 port 1 ==> enp1s0f0np0 (Up)\n",
+    "rdma link": "link rocep1s0f0/1 state ACTIVE physical_state LINK_UP netdev enp1s0f0np0\n",
+    "ibstat": "CA 'rocep1s0f0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n",
+    "show_gids": "rocep1s0f0\t1\t3\t0000:0000:0000:0000:0000:ffff:0a0a:0a15\t10.10.10.21\tv2\tenp1s0f0np0\n",
+}
+
+
+@pytest.mark.parametrize("command", LISTINGS)
+def test_any_listing_decides_whether_the_setting_names_a_device(command: str):
+    text = (
+        f"$ {command}\n{LISTINGS[command]}$ ./all_reduce_perf\n"
+        "g2:12:30 [0] NCCL INFO NCCL_IB_HCA set to {}\ng2:12:30 [0] NCCL INFO NET/IB : No device found.\n"
+    )
+    assert codes_of(text.format("mlx5")) == ["hca-not-selected"]
+    assert not {"hca-not-selected", "no-rdma-device"} & set(codes_of(text.format("rocep1s0f0")))
+
+
+def test_a_ucx_that_takes_gpu_memory_for_the_host_s_lacks_cuda_unless_a_setting_is_shown():
+    line = "ucx_utils.cpp:640] VRAM memory is detected as host by UCX. UCX is likely not configured\n"
+
+    assert codes_of(line) == ["ucx-lacks-cuda", "ucx-transport-excluded"]
+    assert codes_of(f"$ export UCX_TLS=rc,sm\n{line}")[0] == "ucx-transport-excluded"
+
+
+ATTRIBUTES = (
+    "$ python3 -c 'from cuda.bindings import driver as d; print([(a, d.cuDeviceGetAttribute(a, 0)[1])])'\n"
+)
+
+
+@pytest.mark.parametrize(("value", "open_"), [(1, False), (0, True)])
+def test_an_attribute_of_cuda_excludes_gpus_without_it(value: int, open_: bool):
+    line = "DMA BUF supported required for GPU RDMA without nvidia-peermem\n"
+    found = codes_of(f"{ATTRIBUTES}[(116, {value}), (124, 0)]\n$ ./serve\nE1 a.cpp:1] {line}")
+
+    assert ("gpu-consumer" in found) is open_
+    assert found[0] == "driver-proprietary"
+
+
 def test_the_container_of_the_operator_needs_its_own_remedy():
     crc = "[ 100.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
     container = "nvidia-peermem-ctr: + chroot /run/nvidia/driver modprobe nvidia-peermem\n"

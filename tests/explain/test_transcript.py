@@ -149,6 +149,20 @@ def test_an_output_ends_with_the_sentence_after_it():
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026/02/06 06:23:37 no periodic update interval is set, use the default interval.",
+        "E20260801 12:30:19.433391 41177 some.cpp:13] it is not what we want.",
+        "  Warning  Failed   12m   default-scheduler   0/4 nodes are available: it is not found.",
+    ],
+)
+def test_a_line_of_a_log_and_a_row_of_a_table_belong_to_the_command_before_them(line: str):
+    assert [found.kind for found in read(f"$ kubectl logs pod\n{line}\n")] == ["typed", "machine"]
+    sentence = line.rpartition("  ")[2].rpartition("] ")[2].rpartition(":37 ")[2]
+    assert [found.kind for found in read(f"$ kubectl logs pod\n{sentence}\n")] == ["typed", "prose"]
+
+
 def test_a_last_line_without_an_end_and_an_overlong_line_are_marked_as_cut():
     whole, cut = read(f"{ERROR}\n{ERROR}")
     assert (whole.cut, cut.cut) == (False, True)
@@ -164,6 +178,24 @@ def test_prompts_tell_two_machines_apart():
     text = f"root@node1:~# modprobe nvidia_peermem\n{ERROR}\nroot@node2:~# lsmod\nnvidia_peermem 16384 0\n"
 
     assert hosts(text) == {1: "node1", 2: "node1", 3: "node2", 4: "node2"}
+
+
+def test_a_prompt_may_be_the_name_of_a_host_alone():
+    assert hosts("node1$ uname -r\n6.8.0\ngpu-2# uname -r\n6.9.0\n") == {
+        1: "node1",
+        2: "node1",
+        3: "gpu-2",
+        4: "gpu-2",
+    }
+
+
+def test_a_word_for_any_machine_before_a_prompt_names_none():
+    assert hosts("host$ uname -r\n6.8.0\n") == {1: "", 2: ""}
+
+
+@pytest.mark.parametrize("line", ["It costs 5$ per hour", "US$ 20 is what it costs", "c# is a language"])
+def test_a_sign_within_a_sentence_is_no_prompt(line: str):
+    assert kinds(line) == ["prose"]
 
 
 def test_the_only_machine_named_by_prompts_owns_every_line():

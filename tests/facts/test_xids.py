@@ -16,6 +16,13 @@ def recovery(*texts: str) -> Recovery | None:
     return found[0].recovery if found else None
 
 
+def seen(*texts: str) -> str:
+    """What shows it."""
+    lines = (parse(f"NVRM: Xid (PCI:{SLOT}): {text}", number) for number, text in enumerate(texts, 1))
+    found = needed([line for line in lines if line])
+    return found[0].seen if found else ""
+
+
 @pytest.mark.parametrize(
     ("text", "slot", "number"),
     [
@@ -111,3 +118,8 @@ class TestChangeOfTheAction:
         assert recovery("119, Timeout", none) is None
         assert recovery(none, "119, Timeout") is Recovery.RESET
         assert recovery("119, Timeout", self.CHANGE.format(2, "Node Reboot Required")) is Recovery.REBOOT
+
+    def test_an_error_that_needs_the_same_says_why(self):
+        reset = self.CHANGE.format(1, "GPU Reset Required")
+        assert seen("119, Timeout", reset) == "Xid 119, its GSP does not answer"
+        assert seen("119, Timeout", self.CHANGE.format(2, "Node Reboot Required")).startswith("Xid 154")

@@ -21,6 +21,14 @@ def test_one_sentence_makes_a_text_of_which_lines_without_a_process_do_not_count
     assert ("" in found.lines) is ("We see" in others)
 
 
+def test_the_version_between_lines_with_a_process_is_that_of_the_process():
+    prose = "We see this on every node, since the update.\n" * 9
+    version = "NCCL version 2.21.5+cuda12.4\n"
+
+    assert version.strip() in nccl_text((prose + LOG + version + LOG).encode()).lines
+    assert version.strip() not in nccl_text((prose + version + prose + LOG).encode()).lines
+
+
 def codes(text: str) -> set[str]:
     machines = explain(PastedHost(text.encode())).machines
     return {found.code for machine in machines for found in machine.established}

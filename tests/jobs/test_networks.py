@@ -137,6 +137,45 @@ def test_a_level_that_nccl_names_gives_its_number_a_meaning(level, limit, words)
     assert words in " ".join(text(document(found)).split())
 
 
+BUS = "GPU Direct RDMA {} for GPU {} / HCA {} (distance {} > 4)"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "code"),
+    [
+        ([("Disabled", "ca000", 0, 7)], "pair-cross-socket"),
+        ([("Disabled", "ca000", 0, 7), ("Disabled", "17000", 0, 7)], "pair-cross-socket"),
+        ([("Disabled", "ca000", 0, 7), ("Enabled", "17000", 0, 3)], ""),
+        ([("Disabled", "ca000", 0, 7), ("Disabled", "17000", 0, 5)], ""),
+        ([("Disabled", "ca000", 1, 7)], ""),
+    ],
+)
+def test_a_bus_id_is_of_a_rank_whose_channels_have_an_index_if_no_line_differs(
+    pairs: list[tuple[str, str, int, int]], code: str
+):
+    lines = [
+        "NCCL version 2.19.3+cuda12.2",
+        "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+        *(BUS.format(*pair) for pair in pairs),
+        "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0",
+    ]
+    found = analysed(info("n1:7", 0, *lines))
+
+    assert [one.code for one in found.findings if one.status == "failed"] == ([code] if code else [])
+
+
+def test_a_bus_id_that_a_communicator_names_is_compared():
+    ours = "ncclCommInitRank comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId {} commId 0x9 - Init START"
+    lines = [
+        "NCCL version 2.19.3+cuda12.2",
+        BUS.format("Disabled", "ca000", 0, 7),
+        "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0",
+    ]
+    for bus, code in (("ca000", ["pair-cross-socket"]), ("41000", [])):
+        found = analysed(info("n1:7", 0, ours.format(bus), *lines))
+        assert [one.code for one in found.findings if one.status == "failed"] == code
+
+
 # -- NVLink between hosts --------------------------------------------------------------------------------
 
 

@@ -19,7 +19,8 @@ _NIC = re.compile(r"Mellanox|ConnectX|BlueField|NetXtreme|Elastic Fabric|Etherne
 
 
 def acs_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """The first redirecting port on the way between a GPU and a NIC that share a bridge above them."""
+    """The redirecting ports on the way between a GPU and a NIC that share a bridge above them, by the line
+    of the first."""
     port, redirecting = "", list[tuple[str, int]]()
     for position, line in enumerate(lines):
         if line.kind not in EVIDENCE:
@@ -32,11 +33,12 @@ def acs_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if not redirecting:
         return
     between = _between(lines)
-    for address, position in redirecting:
-        if address in between:
-            note = f"port {address} is between a GPU and a NIC"
-            yield Reading(lines[position], position, ("acs-redirect",), note)
-            return
+    ports = [(address, position) for address, position in redirecting if address in between]
+    if ports:
+        position, names = ports[0][1], ", ".join(address for address, _ in ports)
+        one = f"port {names} is between a GPU and a NIC"
+        note = one if len(ports) == 1 else f"ports {names} are between GPUs and NICs"
+        yield Reading(lines[position], position, ("acs-redirect",), note)
 
 
 def _between(lines: tuple[TextLine, ...]) -> set[str]:

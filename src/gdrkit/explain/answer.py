@@ -93,7 +93,11 @@ def answer(
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
     """Whether a line about something else weighs more than every cause, or reads the same line better."""
-    if not found or other.weight > found[0].weight:
+    if not found:
+        return True
+    if found[0].code in other.after and found[0].printed:
+        return False
+    if other.weight > found[0].weight:
         return True
     same = other.line.number in {line.line for line in found[0].lines}
     return same and other.weight >= BY_LINE

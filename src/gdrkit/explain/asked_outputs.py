@@ -39,6 +39,7 @@ class AskedOutput(Struct, frozen=True, kw_only=True):
     codes: tuple[str, ...]
     shows: str  # found in the output; in a line of any output, if there is no command
     command: str = ""  # found in the command line
+    decides: bool = False  # it proves the cause
     states: bool = False  # it does not show that anything needs what is missing
     excludes: str = ""  # found in an output that excludes the causes
     beside: str = ""  # of the line above or below: then nobody asked for the line, and it shows nothing
@@ -95,6 +96,11 @@ OUTPUTS = (
     AskedOutput(
         codes=("driver-not-loaded",),
         shows=r"^\s*Kernel driver in use: nouveau$",
+    ),
+    AskedOutput(  # nccl-tests src/common.cu: the GPU of each rank
+        codes=("gpu-integrated",),
+        shows=r"^#?\s*Rank +\d+ .{0,80} device +\d+ \[[\da-f:]{1,12}\] NVIDIA GB10$",
+        decides=True,
     ),
     AskedOutput(
         codes=("gpu-excluded",),
@@ -161,6 +167,18 @@ OUTPUTS = (
         command=r"\bmodinfo (?:-F|--field[ =]) ?license nvidia(?:\.ko\S*)?$",
         shows=r"^NVIDIA$",
         states=True,
+    ),
+    AskedOutput(  # numbers of attributes: cuda.h, CUdevice_attribute
+        codes=("driver-proprietary", "gpu-unsupported"),
+        command=r"\bcuDeviceGetAttribute\b",
+        shows=r"\(124, 0\)|\bDMA_BUF_SUPPORTED\W{1,12}0\b",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gpu-consumer", "gpu-integrated"),
+        command=r"\bcuDeviceGetAttribute\b",
+        shows=r"(?!)",
+        excludes=r"\(116, 1\)|\bGPU_DIRECT_RDMA_SUPPORTED\W{1,12}1\b",
     ),
     AskedOutput(
         codes=("driver-proprietary",),
@@ -303,7 +321,8 @@ def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         if _search(row.shows, _text(found)):
             first = next((line for line in found.lines if _search(row.shows, _bare(line.text))), None)
             position = positions[found.number if first is None else first.number]
-            yield Reading(lines[position], position, row.codes, STATE if row.states else "")
+            note = STATE if row.states else ""
+            yield Reading(lines[position], position, row.codes, note, row.decides)
 
 
 class Exclusion(Struct, frozen=True):

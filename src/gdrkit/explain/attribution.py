@@ -35,6 +35,11 @@ _PATTERNS = {
         r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?:-\S+(?: \S+)? )*(?P<pod>[a-z][\w.-]*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
+    # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
+    "pod": (
+        r"\s{0,8}(?P<pod>[a-z][\w.-]{1,80})\s+\d{1,3}/\d{1,3}\s+[A-Z][\w:]{1,40}\s+\d[^|]{0,40}?\s"
+        r"(?:[\da-f.:]{3,45}|<none>)\s+(?P<node>[a-z][\w.-]{1,80})(?:\s|$)"
+    ),
 }
 _NOT_MACHINES = {
     "step", "layer", "part", "case", "test", "issue", "option", "attempt", "try", "cuda", "nccl",
@@ -99,6 +104,8 @@ class Attribution:
         if wrapped_by:
             self.authors[self.author].setdefault(_short(wrapped_by), "log")
             return _short(wrapped_by)
+        if self._driver_pod and text.lstrip().startswith(self._driver_pod):
+            self._runs_on(text)
         if ": " not in text and "NCCL" not in text:
             return ""
         how, found = "log", _compiled("syslog").match(text.lstrip())
@@ -160,6 +167,12 @@ class Attribution:
             if name == self._driver_pod:
                 return ""
         return _short(name.rpartition("@")[2])
+
+    def _runs_on(self, text: str) -> None:
+        """Name the node of the pod with the driver, by its row in a table of kubectl."""
+        found = _compiled("pod").match(text)
+        if found is not None and found["pod"] == self._driver_pod:
+            self.authors[self.author][_short(found["node"])] = "pod"
 
     def _name(self, name: str, how: str, scope: int) -> None:
         self.authors[self.author].setdefault(name, how)

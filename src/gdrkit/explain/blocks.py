@@ -46,6 +46,13 @@ def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
             last = 0
     answers = []
     for typed, output in found:
+        parts = _one_valued(typed.text, len(output))
+        for part, line in zip(parts, output, strict=False):
+            answers.append(
+                Block(line.number, *command_of(part), (line,), True, part, typed.number in prompted)
+            )
+        if parts:
+            continue
         argv, filtered = command_of(typed.text)
         answers.append(
             Block(
@@ -54,6 +61,24 @@ def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
             )
         )  # fmt: skip
     return tuple(answers)
+
+
+def _one_valued(text: str, lines: int) -> tuple[str, ...]:
+    """The commands of a line, `modinfo -F license nvidia; uname -r`, each of which printed one of so many
+    lines; () if it is one command, or another number."""
+    parts = tuple(part.strip() for part in re.split(r"&&|;", text)) if lines > 1 else ()
+    if len(parts) != lines or not all(_one_value().search(part) for part in parts):
+        return ()
+    return parts
+
+
+@functools.cache
+def _one_value() -> re.Pattern[str]:
+    """Commands that print one line: a field of a module, a name, a limit, a number of matches."""
+    return re.compile(
+        r"^(?:sudo )?(?:modinfo (?:-F |--field[ =])\S+ \S+|uname -[mnr]|hostname|nproc|ulimit -\w{1,3}"
+        r"|mokutil --sb-state|cat /(?:sys|proc)/[\w./:-]{1,200}|.{1,80}\| ?grep -\w*c\w* [^|]{1,60})$"
+    )
 
 
 def command_of(text: str) -> tuple[tuple[str, ...], bool]:

@@ -9,7 +9,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.asked_outputs import excluded
 from gdrkit.explain.explanation import QuotedLine, RuledOut
-from gdrkit.explain.log_events import LogEvent, is_of_nccl, selects_listed_nic
+from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.facts import kernel_log
@@ -122,6 +122,8 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
                 found[result.rule.code] = None
     if selects_listed_nic(host.own_lines):
         found["hca-not-selected"] = None
+    if listed_nics(host.own_lines):
+        found["no-rdma-device"] = None
     if is_shown_to_register(host.own_lines):
         found[STUB] = None
     found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))

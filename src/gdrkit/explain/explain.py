@@ -279,7 +279,7 @@ def _matters(
         return frozenset(found.code for found in proven)
     alone = [found for found in proven if found.blocks == ("peermem",)]
     failing = {code for event in all_events if not is_asked(event.line) for code in event.codes}
-    needed = bool(alone) and needs_path(lines)
+    needed = bool(alone) and needs_path(lines, peermem=True)
     return frozenset(
         found.code
         for found in alone

@@ -200,7 +200,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     sentence: str
     cause: Code | None  # the code of the sentence, if it has one
     subject: str  # the module, GPU or device that it is about; empty if none
-    machine: str  # on which it is proven; empty if the text names none
+    machine: str  # whose lines prove or suggest it; empty if the text names none
     sureness: Sureness
     claimed: bool  # a person quotes or names it; no output shows it
     lines: tuple[QuotedLine, ...]  # on which the sentence stands

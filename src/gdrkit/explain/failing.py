@@ -16,13 +16,16 @@ ASKING = frozenset(("-n", "--dry-run", "--show", "-D", "--show-depends", "-R", "
 """Options with which modprobe loads nothing."""
 
 
-def needs_path(lines: tuple[TextLine, ...]) -> bool:
-    """Whether a line reports a failure of a program that uses GPU memory, not only of loading a module."""
+def needs_path(lines: tuple[TextLine, ...], *, peermem: bool = False) -> bool:
+    """Whether a line reports a failure of a program that uses GPU memory, not only of loading a module.
+
+    `peermem`: one that a closed peermem path alone can bring about."""
     for line in lines:
         known = catalogue.match(line.text) if line.kind in ("machine", "shown") else None
         if known is not None and known.causes:
             loads = known.message.loads or known.message.program in LOADERS
-            if not loads and any(ADDRESS in rule_of(code).takes("") for code in known.causes):
+            taken = (rule_of(code).takes("") for code in known.causes)
+            if not loads and any(one == (ADDRESS,) if peermem else ADDRESS in one for one in taken):
                 return True
         elif known is None and line.kind == "machine" and registration.causes(line.text):
             return True

@@ -33,6 +33,13 @@ COMMANDS = {
 """Programs that make a line a command even without a prompt."""
 
 
+NO_NAMES = frozenset((
+    "host", "node", "server", "client", "machine", "box", "worker", "container", "pod", "vm", "guest",
+    "user", "root", "admin", "shell", "sh", "bash", "zsh",
+))  # fmt: skip
+"""Words before the sign of a prompt that name no machine: many machines of a text may be meant."""
+
+
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
 characters, prefix included: Linux include/linux/printk.h, PRINTK_MESSAGE_MAX."""
@@ -100,7 +107,8 @@ _PATTERNS = {
     "quotation": r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)",
     "prompt": (
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
-        r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*)?"
+        r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*"
+        r"|(?P<bare>[a-z][\w.-]{1,40}):?(?=[$#] ))?"  # PS1='\h$ ', or shortened by who posts it
         r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:[\s|;&].*)?)`?$"
     ),
     "empty_prompt": (
@@ -109,6 +117,8 @@ _PATTERNS = {
     ),
     "fish": r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$",
     "machine": rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})",
+    "record": (r"\s{0,8}(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF](?:\d{4}){1,2} \d\d:\d\d:\d\d)"),
+    "row": r"\s{0,8}\S.{0,80}? {2,}\S.{0,80}? {2,}\S.{0,80}? {2,}\S",
     "kernel": (
         r"\s{0,16}(?:(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: )?(?:\[ *\d+\.\d+\]"
         r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\])"
@@ -216,8 +226,10 @@ def typed(text: str) -> TypedCommand | None:
     """The command in a line: after a prompt, or starting with the name of a known program; else None."""
     if any(sign in text for sign in "$#%>"):
         found = _compiled("fish").match(text) or _compiled("prompt").match(text)
-        if found is not None and (found["host"] or found["sign"] in "$%" or _is_command(found["command"])):
-            return TypedCommand(found["command"].strip().rstrip("`"), found["host"] or "")
+        bare = found.groupdict().get("bare") if found is not None else None
+        host = (found["host"] or bare or "") if found is not None else ""
+        if found is not None and (host or found["sign"] in "$%" or _is_command(found["command"])):
+            return TypedCommand(found["command"].strip().rstrip("`"), "" if host in NO_NAMES else host)
         empty = _compiled("empty_prompt").match(text) if found is None else None
         if empty is not None:
             return TypedCommand("", empty["host"] or "")
@@ -239,6 +251,16 @@ def _is_command(text: str) -> bool:
 def is_machine(text: str) -> bool:
     """Whether a line has the form of a known program's output."""
     return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
+
+
+def is_record(text: str) -> bool:
+    """Whether a line begins as that of a log: with a date and a time, or klog's level and date."""
+    return _compiled("record").match(text) is not None
+
+
+def is_row(text: str) -> bool:
+    """Whether a line has columns, as a row of a table has, and no sentence."""
+    return _compiled("row").match(text) is not None
 
 
 def lists_domains(text: str) -> bool:

@@ -18,6 +18,7 @@ from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
 from gdrkit.explain.module_symbols import symbol_readings
+from gdrkit.explain.rdma_files import devices
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.readings import Reading, readings
 from gdrkit.explain.settings import settings
@@ -57,6 +58,8 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     message: str = ""  # its name in the catalogue, if it has one
     is_reading: bool = False  # of an output, which may be a listing
     goes_on: bool = False  # the program goes on without what it lacks
+    program: str = ""  # that printed it, if it is in the catalogue
+    follows: str = ""  # the program whose earlier failure has its cause
     of_log: bool = False  # of NCCL: a log's analysis makes a record of it, or reports it as a warning
 
 
@@ -96,13 +99,26 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             event = _event(line, position)
             if event is not None:
                 found.append(_for_efa(event, own_lines))
-    found = [_went_on(event, own_lines) if event.goes_on else event for event in found]
+    found = [
+        _went_on(event, own_lines) if event.goes_on else event
+        for event in found
+        if not (event.follows and _follows(event, found))
+    ]
     return tuple(sorted(found, key=lambda event: event.position))
 
 
 def _for_efa(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
     """A refused PCIe mapping with the cause that it has for an EFA, which no ACS setting gives a group."""
     return replace(event, codes=(CODE,)) if event.message == FORCE_PCIE.name and shows_efa(lines) else event
+
+
+def _follows(event: LogEvent, others: Iterable[LogEvent]) -> bool:
+    """Whether an earlier line of the program reports the failure from which an event follows."""
+    return any(
+        other.program == event.follows and not (other.follows or other.goes_on)
+        for other in others
+        if other.position < event.position
+    )
 
 
 CHANNEL_IS_DIRECT = "/GDRDMA"
@@ -151,6 +167,8 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         message=message.name,
         note=NO_ERROR if message.hides_error else STATE if message.states else "",
         goes_on=message.goes_on,
+        program=message.program,
+        follows=message.follows,
         of_log=is_of_nccl(line.text) and (message.make is not None or "NCCL WARN " in line.text),
     )
 
@@ -237,7 +255,7 @@ _PATTERNS = {
         r"\s*LnkSta:\s*Speed (?P<speed>[\d.]{1,5})GT/s(?: \(ok\)|(?P<slow> \(downgraded\)))?,"
         r" Width x(?P<width>[1-9]\d?)(?P<narrow> \(downgraded\))?"
     ),
-    "listed": r"\s*(?P<name>[a-z][\w.-]{1,40})\s+[0-9a-f]{16}\s*$",  # a row of ibv_devices
+    "mapped": r"\s*(?P<name>[a-z][\w.-]{1,40}) port \d{1,3} ==> ",  # a row of ibdev2netdev
     "printed": r"NCCL_IB_HCA set (?:by environment )?to (?P<value>[\w=^:,.-]{1,200}?)\.?\s*$",
 }
 
@@ -292,7 +310,7 @@ def _absent_nics(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """NCCL_IB_HCA that names none of the RDMA devices that the text lists, where NCCL finds no device.
 
     A list that leaves NICs out, after `^`, names none that it needs."""
-    listed = _listed_nics(lines)
+    listed = listed_nics(lines)
     if not listed or not any("No device found" in line.text for line in lines if line.kind == "machine"):
         return
     for position, value in _chosen_nics(lines):
@@ -310,7 +328,7 @@ Source: NVIDIA DGX Spark user guide, spark-clustering."""
 def _half_ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """NCCL_IB_HCA that names one of the two RDMA devices of a port, on a machine with GB10."""
     named = any("GB10" in line.text for line in lines if line.kind in EVIDENCE)
-    if not named and not _listed_nics(lines).issuperset(SPARK[0]):
+    if not named and not listed_nics(lines).issuperset(SPARK[0]):
         return
     for position, value in _chosen_nics(lines):
         chosen = [[selects(value, nic) for nic in port] for port in SPARK]
@@ -324,14 +342,15 @@ def _half_ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 def selects_listed_nic(lines: tuple[TextLine, ...]) -> bool:
     """Whether NCCL_IB_HCA names an RDMA device that the text lists, so that it left none out."""
-    listed = _listed_nics(lines)
+    listed = listed_nics(lines)
     return any(selects(value, nic) for _, value in _chosen_nics(lines) for nic in listed)
 
 
-def _listed_nics(lines: tuple[TextLine, ...]) -> set[str]:
-    """The RDMA devices that ibv_devices lists."""
-    matches = (_compiled("listed").match(line.text) for line in lines if line.kind in EVIDENCE)
-    return {found["name"] for found in matches if found}
+def listed_nics(lines: tuple[TextLine, ...]) -> set[str]:
+    """The RDMA devices that any listing shows: of ports, of devices, of GIDs, of their interfaces."""
+    evidence = [line for line in lines if line.kind in EVIDENCE]
+    matches = (_compiled("mapped").match(line.text) for line in evidence)
+    return {found["name"] for found in matches if found} | devices(evidence)
 
 
 def _chosen_nics(lines: tuple[TextLine, ...]) -> Iterator[tuple[int, str]]:

@@ -182,7 +182,11 @@ class _Collector:
             return
         name = module.rpartition("/")[2].partition(".ko")[0]
         lines = tuple(line.number for line in block.lines) or (block.number,)
-        self._add(self.modinfo, name, f"{field}: {value}\n", lines)
+        known = self.modinfo.get(name)
+        if known is not None and not known.contradicted and f"{field}: " not in known.text:
+            self.modinfo[name] = CommandAnswer(f"{known.text}{field}: {value}\n", (*known.lines, *lines))
+        else:
+            self._add(self.modinfo, name, f"{field}: {value}\n", lines)
 
     def _modinfo(self) -> None:
         """Add outputs of modinfo, each from its `filename:` line, or of a command that names the module."""

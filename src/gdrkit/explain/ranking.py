@@ -29,7 +29,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
-from gdrkit.rules.capabilities import OF_ITS_OWN
+from gdrkit.rules.capabilities import OF_ITS_OWN, REGISTRATION, Capability
 from gdrkit.rules.rule import CauseTrait
 from gdrkit.verdict.cells import programs_of
 from gdrkit.verdict.makers import OF_NVIDIA, needs_nvidia
@@ -89,6 +89,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     subject: str = ""
     machine: str = ""
     printed: bool = False  # a line shows or quotes, as a program prints it, what it brings about
+    fails: bool = False  # a line reports a failure that it may have brought about
+    shown: bool = False  # an output shows it as a state of the machine
 
 
 def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate, ...]:
@@ -136,6 +138,11 @@ BEHIND = {
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
     "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing", "no-rdma-device"),
     "ucx-transport-excluded": ("ucx-lacks-cuda",),
+    # what stops a host in the middle of a job: its peers report that it does not answer
+    **dict.fromkeys(
+        ("gpu-needs-reset", "gpu-missing", "nic-failed", "port-down", "device-not-answering"),
+        ("retry-exceeded",),
+    ),
     **dict.fromkeys(
         ("verbs-library-missing", "no-rdma-device", "rdma-device-not-in-container", "ib-disabled-by-env"),
         ("rdma-transport-not-chosen",),
@@ -170,6 +177,8 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
         # a line that the first cause explains as well is not evidence for a deeper one; a rule's proof is
         own = candidate.sureness is Sureness.CERTAIN
         own = own or any(line.line not in known for line in candidate.lines)
+        if ordered[0].sureness is Sureness.CERTAIN and candidate.sureness is Sureness.POSSIBLE:
+            own = own and candidate.machine == ordered[0].machine  # else nothing joins the two
         if own and first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
@@ -194,7 +203,7 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
                     not topics.gpu and candidate.code in OF_MEMORY and not _is_about_gpus(line.codes)
                 )
                 if not excluded and candidate.code not in machine.cleared:
-                    yield candidate
+                    yield candidate if line.claimed else replace(candidate, machine=machine.name)
 
 
 OF_GPU_PROGRAMS = frozenset(("mooncake-forces-peermem", "torch-expandable-segments", "peermem-stub"))
@@ -291,7 +300,21 @@ def _of_line(
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
             printed=line.printed or (named and _fails_as_there(code, opened)),
+            fails=line.fails and not _closes_one_of_two(code, line.codes),
+            shown=line.note == STATE and line.printed and len(line.codes) == 1 and code not in LISTED,
         )
+
+
+def _closes_one_of_two(code: str, codes: tuple[str, ...]) -> bool:
+    """Whether a cause closes one direct path alone, of a failure that needs both closed."""
+    closed = _closed(code)
+    return len(closed) == 1 and any(_closed(other) == set(REGISTRATION) - closed for other in codes)
+
+
+def _closed(code: str) -> set[Capability]:
+    """The ways to register GPU memory that a cause takes away from every program."""
+    takes = rule_of(code).takes("")
+    return {one for one in REGISTRATION if one in takes}
 
 
 def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
@@ -320,10 +343,15 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     first, *rest = sorted(candidates, key=lambda one: -one.weight)
     lines = {line.line: line for one in (first, *rest) for line in one.lines if one.weight}
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:MOST_AGAIN])
+    sureness = first.sureness
+    if any(one.fails for one in (first, *rest)) and any(one.shown for one in (first, *rest)):
+        # a failure that has this cause, and an output that shows it: each alone leaves it open
+        weight = max(weight, LEADING)
+        sureness = Sureness.LIKELY if sureness is Sureness.POSSIBLE else sureness
     return Candidate(
         code=first.code,
         weight=weight,
-        sureness=first.sureness,
+        sureness=sureness,
         claimed=first.claimed,
         lines=tuple(lines.values())[:MAX_LINES],
         subject=first.subject,

@@ -50,6 +50,11 @@ def rdma_files(evidence: Iterable[TextLine]) -> Iterator[ShownFile]:
             yield from reader.read(line)
 
 
+def devices(evidence: Iterable[TextLine]) -> set[str]:
+    """The RDMA devices of which the outputs show a file."""
+    return {shown.path.split("/")[3] for shown in rdma_files(evidence)}
+
+
 class _Reader:
     """Reads outputs in which a device and its port are named above their fields."""
 

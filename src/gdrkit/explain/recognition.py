@@ -7,15 +7,17 @@ import re
 
 from gdrkit import catalogue
 from gdrkit.explain.forms import form_of
-from gdrkit.explain.lines import is_machine
+from gdrkit.explain.lines import is_machine, is_record
 from gdrkit.messages.strerror import in_english
 
 
 def is_output(text: str, *, fenced: bool = False) -> bool:
     """Whether a line has the form of a program's output, or has a known message after nothing but a prefix.
 
-    In a code block any text may precede a message."""
-    return is_machine(text) or form_of(text, None) is not None or is_message(text, fenced=fenced)
+    In a code block, and after the time of a log, any text may precede a message."""
+    if is_machine(text) or form_of(text, None) is not None:
+        return True
+    return is_message(text, fenced=fenced or is_record(text))
 
 
 def is_message(text: str, *, fenced: bool = False) -> bool:

@@ -11,6 +11,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.answer import NO_FAILURE_SHOWN
 from gdrkit.explain.explanation import (
     ASKED,
+    SET,
     STATE,
     Answer,
     AnswerKind,
@@ -153,6 +154,7 @@ def _note_of(explanation: Explanation) -> str:
     notes = [line.note for one in explanation.machines for line in one.open if line.line == first.line]
     proven = (found for one in explanation.machines for found in one.established)
     notes += [found.seen for found in proven if first in found.proofs[:1] and found.seen != first.text]
+    notes.sort(key=lambda note: note == SET)  # another output of the text may show its effect
     return notes[0] if notes and explanation.answer.subject == "" else ""
 
 

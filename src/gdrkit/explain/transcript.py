@@ -173,7 +173,9 @@ class _LineClassifier:
         """Whether an unrecognized line is output of the command before it."""
         if not self.command:
             return False
-        return self.fenced or not (blank or is_sentence(text))
+        if self.fenced or lines_of.is_record(text):
+            return True
+        return not (blank or (is_sentence(text) and not lines_of.is_row(text)))
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""

@@ -5,13 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.readings import Reading
+from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
+from gdrkit.programs.ucx.consumer import UCX
 from gdrkit.programs.ucx.domains import can_register, memory_domains
 from gdrkit.programs.ucx.proto_tables import UcxPath, UcxVerdict
+from gdrkit.rules.capabilities import DIRECT, Path
 
-STAGED = ("ucx-misses-peermem", "peermem-not-loaded", "ucx-lacks-dmabuf", "driver-proprietary")
+OFF = "dmabuf-disabled-by-env"
+NO_PEERMEM = ("ucx-misses-peermem", "peermem-not-loaded")
+STAGED = (*NO_PEERMEM, "ucx-lacks-dmabuf", "driver-proprietary")
 """Why UCX copies GPU memory that goes over RDMA: it found neither peer memory nor dma-buf (openucx/ucx
 src/uct/ib/base/ib_md.c), as far as no setting asks for it."""
 
@@ -42,10 +49,14 @@ def ucx_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     positions = {line.number: position for position, line in enumerate(lines)}
     found = ucx_tables(lines)
     if found is not None and found.worst is not None:
-        codes = _CAUSES.get(found.worst.path)
-        if codes is not None:
-            position = positions[found.worst.line]
-            yield Reading(lines[position], position, codes, found.claim)
+        codes, position = _CAUSES.get(found.worst.path), positions[found.worst.line]
+        off = _switched_off(lines) if codes is STAGED else None
+        if off is not None and set(off.closes) >= set(DIRECT):
+            shown = f"{off.seen}, and line {found.worst.line} shows GPU memory copied through host memory"
+            yield Reading(lines[off.position], off.position, (OFF,), shown)
+        elif codes is not None:
+            left = codes if off is None else (OFF, *NO_PEERMEM)
+            yield Reading(lines[position], position, left, found.claim)
     domains = memory_domains(_text_with("Memory domain: ", lines))
     nics = [one for one in domains if one.component == "ib"]
     # a list without its beginning or without another network is an excerpt: what it leaves out is not known
@@ -58,6 +69,27 @@ def ucx_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             yield Reading(
                 lines[position], position, STAGED, f"UCX cannot register GPU memory with {nic.name}"
             )
+
+
+class _SwitchedOff(Struct, frozen=True):
+    """A setting that turns direct paths of UCX off."""
+
+    seen: str
+    position: int
+    closes: tuple[Path, ...]
+
+
+def _switched_off(lines: tuple[TextLine, ...]) -> _SwitchedOff | None:
+    """The setting of a machine that turns most of UCX's direct paths off; None if there is none."""
+    given = settings(lines)
+    found = [
+        _SwitchedOff(f"{name}={value}", position, switch.closes)
+        for position, line in enumerate(lines)
+        for name, value in given.get(line.number, ())
+        for switch in UCX.switches
+        if switch.name == name and switch.off(value) and not switch.network
+    ]
+    return max(found, key=lambda one: len(one.closes), default=None)
 
 
 def _text_with(words: str, lines: tuple[TextLine, ...]) -> str:

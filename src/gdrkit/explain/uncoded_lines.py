@@ -23,6 +23,7 @@ class OtherLine(Struct, frozen=True):
     todo: str
     weight: float
     harmless: bool = False
+    after: tuple[str, ...] = ()  # codes that bring it about
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
@@ -61,7 +62,8 @@ def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
         if meaning is not None:
             shown = 1 if _is_printed(line) else QUOTED
             harmless = meaning.effect == "harmless"
-            yield OtherLine(line, meaning.words, meaning.todo, WEIGHTS[meaning.effect] * shown, harmless)
+            weight = WEIGHTS[meaning.effect] * shown
+            yield OtherLine(line, meaning.words, meaning.todo, weight, harmless, meaning.after)
 
 
 def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:

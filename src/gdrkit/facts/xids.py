@@ -109,11 +109,14 @@ def parse(text: str, line: int) -> Xid | None:
 def needed(xids: Sequence[Xid]) -> tuple[NeededRecovery, Xid] | None:
     """What one GPU needs after its Xids, oldest first, and the line that says so; None: nothing.
 
-    The last change of the recovery action counts, and what is logged after it."""
+    The last change of the recovery action counts, and what is logged after it. Where the change asks for
+    what the error before it needs, the error is the line: it says why."""
     found: tuple[NeededRecovery, Xid] | None = None
     for index, xid in enumerate(xids):
         if xid.number == CHANGED:
-            found = _changed(xid)
+            changed = _changed(xid)
+            if not (changed and found and changed[0].recovery is found[0].recovery):
+                found = changed
         elif (need := _after(xids, index)) and (found is None or found[0].recovery is not Recovery.REBOOT):
             found = need, xid
     return found

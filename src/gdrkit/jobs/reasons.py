@@ -147,11 +147,16 @@ class ReasonFinder:
         """Whether a line about a pair is about this GPU, device and direction.
 
         A GPU is a bus id up to 2.23, then a rank; a device is an index up to 2.20, then an id."""
-        if pair.read is not None and pair.read != (leg.direction is LegDirection.SEND):
+        gpu = pair.gpu in (rank.gpu, str(rank.rank)) or self._means_any(pair, rank)
+        return gpu and _is_at(pair, leg)
+
+    def _means_any(self, pair: nccl_records.PairLine, rank: Rank) -> bool:
+        """Whether a line names its GPU by the bus id, which no line gives for the rank's GPU, and all lines
+        about this NIC say the same of every GPU: so they do of the rank's."""
+        if not _is_bus_id(pair.gpu) or _is_bus_id(rank.gpu):
             return False
-        gpu = pair.gpu == rank.gpu or pair.gpu == str(rank.rank)
-        number = int(pair.hca.rpartition("-")[2], 16)
-        return gpu and leg.index in (number, number & LOCAL_ID)
+        others = self.gathered.processes[rank.process].all(nccl_records.PairLine)
+        return all(replace(one, gpu=pair.gpu) == pair for one in others if one.hca == pair.hca)
 
     def _refused(self, process: JobProcess, pair: nccl_records.PairLine, position: LogPosition) -> LegReason:
         if pair.distance is None:
@@ -256,6 +261,23 @@ class ReasonFinder:
             text = f"the NIC's side is enabled, and {rest}: the GPU's side is not known"
             return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].position))
         return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
+
+
+def _is_at(pair: nccl_records.PairLine, leg: Leg) -> bool:
+    """Whether a line about a pair is about the NIC and the direction of a leg."""
+    if pair.read is not None and pair.read != (leg.direction is LegDirection.SEND):
+        return False
+    number = int(pair.hca.rpartition("-")[2], 16)
+    return leg.index in (number, number & LOCAL_ID)
+
+
+BUS_ID_DIGITS = 4
+"""The fewest digits of a bus id without colons: b000 is 0000:0b:00.0. Source: src/misc/utils.cc,
+int64ToBusId()."""
+
+
+def _is_bus_id(gpu: str) -> bool:
+    return len(gpu) >= BUS_ID_DIGITS
 
 
 def _is_leg_of(process: JobProcess, device: nccl_records.NetDevice, leg: Leg) -> bool:

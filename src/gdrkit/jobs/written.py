@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gdrkit.formats.sentences import has_words_of_others, is_sentence
 from gdrkit.programs.nccl.log_lines import frame, is_framed, record
+from gdrkit.programs.nccl.log_records import Version
 
 MOSTLY = 0.5
 """The share of a log's lines that NCCL prints: between them are empty lines and those of the program."""
@@ -39,13 +40,24 @@ def nccl_text(content: bytes) -> NcclText:
         return NcclText(tuple(lines), True)
     if len(content) > LONGEST_BYTES or not any(map(_is_written, rest)):
         return NcclText(tuple(lines), False)
-    kept = tuple(line if is_framed(line) and frame(line).process else "" for line in lines)
+    framed = [is_framed(line) and bool(frame(line).process) for line in lines]
+    beside = [any(framed[max(0, at - 1) : at + 2]) for at in range(len(lines))]
+    kept = tuple(
+        line if own or (near and _is_version(line)) else ""
+        for line, own, near in zip(lines, framed, beside, strict=True)
+    )
     dropped = frozenset(
         number
         for number, (one, line) in enumerate(zip(kept, lines, strict=True), 1)
         if not one and (is_framed(line) or record(frame(line).message))
     )
     return NcclText(kept if dropped else tuple(lines), False, dropped)
+
+
+def _is_version(line: str) -> bool:
+    """Whether a line is NCCL's version, which the first rank prints without a frame between those that have
+    one: src/init.cc, showVersion()."""
+    return isinstance(record(frame(line).message), Version)
 
 
 def _is_written(line: str) -> bool:

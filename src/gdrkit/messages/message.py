@@ -37,6 +37,7 @@ class Meaning(Struct, frozen=True):
     words: str
     todo: str
     effect: Effect = "failure"
+    after: tuple[str, ...] = ()  # codes that bring it about: if one is the first cause, it is the answer
 
 
 class MessageTemplate(Struct, frozen=True, eq=False):
@@ -58,6 +59,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     hides_error: bool = False  # it does not say with which error a call failed: more causes than these fit
     states: bool = False  # it says what is used, and of nothing that it failed
     goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
+    follows: str = ""  # the program whose earlier line, if it reports a failure, has the cause of this one
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match
     meaning: Meaning | None = None  # of a message without a code

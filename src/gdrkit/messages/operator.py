@@ -74,6 +74,15 @@ ROWS = (
             "Look at Allocatable in `kubectl describe node`. If it is 0, the selectors of the resource"
             " (ifNames, vendors, deviceIDs, drivers) match no interface of the node: compare them with what"
             " `ibdev2netdev` prints there",
+            after=(
+                "umad-device-missing",
+                "rdma-device-not-in-container",
+                "no-rdma-device",
+                "nic-missing",
+                "nic-failed",
+                "port-down",
+                "no-efa-device",
+            ),
         ),
         source="kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go; Mellanox"
         "/k8s-rdma-shared-dev-plugin and k8snetworkplumbingwg/sriov-network-device-plugin: selectors",

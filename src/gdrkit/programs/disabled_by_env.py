@@ -63,7 +63,7 @@ def _judged(
 
 
 def dmabuf_disabled_by_env(programs: tuple[Consumer, ...], node: Node, source: str) -> Outcome:
-    """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off.
+    """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off; UCX_IB_GPU_DIRECT_RDMA=n, both direct paths.
 
     Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off,
     for NIXL as well.
@@ -125,7 +125,12 @@ def rules_about_switches(programs: tuple[Consumer, ...]) -> tuple[Rule, ...]:
         Layer.APPLICATION,
         per=sources,
         takes=_closes(programs, network=False),
-        reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_DMABUF_ENABLE=0"),),
+        reported_by=(
+            DecidingCommand(
+                "env | grep -E 'NCCL|UCX|NVSHMEM', in the job",
+                "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n, or another of these settings",
+            ),
+        ),
         remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
         cost="The direct path that NCCL or UCX would prefer is turned off.",
         references=(f"{GUIDE}#nccl-dmabuf-enable",),

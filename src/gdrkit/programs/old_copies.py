@@ -10,7 +10,7 @@ from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, if_absent
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.programs.consumer import Consumer
 from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
@@ -94,5 +94,10 @@ def _failed(
 def _one_exists(node: Node, files: tuple[str, ...], client: str) -> bool:
     if f"sys/module/{client}/version" in files:
         return True  # it is loaded
-    clients = if_absent((), memory_peers, node)
+    try:
+        clients = if_absent((), memory_peers, node)
+    except EvidenceMissing:  # each file itself may be known, as `cat` shows it
+        if any(if_missing(True, node.exists, file) for file in files):
+            raise
+        return False
     return any(f"{MEMORY_PEERS}/{peer.client}/version" in files for peer in clients)

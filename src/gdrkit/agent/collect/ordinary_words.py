@@ -32,8 +32,8 @@ _WORDS = """
     completed completion completions component compress compressed compression compromised compute computing
     concern conda conex conexi confidential confidentiality config configuration configure configured
     congestion connect connected connection connections connects connectx connessione connexion consistent
-    consumer container containerd containerenv containers content context contexts continuing control
-    controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
+    construct consumer container containerd containerenv containers content context contexts continuing
+    control controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
     corrupted costs could couldn cound count counter counters counts cpuinfo cpulist crash crashes create
     created createlistensocket creating creation credits cross crossed crosses crypto cudacachingallocator
     cudadev cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver cudaerrormemoryallocation
@@ -158,22 +158,22 @@ _WORDS = """
     sysadmin sysfs sysimage syslog system systemctl systemd systems table tables taint tainted tainting
     taints taken takes takiego talked talos talosctl tarball target tasksize tclass tcptransport
     technologies tegra tempo temporairement temporalmente temporaneamente temporariamente temporarily termin
-    tesla testcases tested testmgr tests texport their themselves there things third those thread threads
-    three thresh threshold through tiempo timed timeout times titan tmpfs together toolkit tools topology
-    topologyd torch torchrun total touch touches trace traditional traffic trailer trained transblk transfer
-    transfers translates translating transport transports treats tried tries trouble troubleshooting
-    truncated trust trusted trustedkey turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit
-    ullong ulong unable uname unavailable unbound uncontained uncorrect uncorrectable undefined under
-    understood uneven unexpected units unknown unless unlimited unload unloaded unplugged unquote
-    unreachable unrecognized unrecovered unregister unregistered unset unsigned unspecified unsupported
-    unterst until unversioned update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd
-    useprecompiled userguide users userspace ushort using usually utils uuids uverbs validate validating
-    validation validator validity valido value values variable variables variant vendor vendors verbindung
-    verbose verbs verif verification verified verify vermagic version versions verzeichnis video violation
-    virtio virtual virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile
-    volta volume vulnerabilities vulnerable waited waiting waits wanted wants warned warning wartezeit
-    watchdog weakdep whatever wheel where whether which while whole whose width window wireless wireup
-    without words worked working worknccl works workstation would wrapper write writeresultfooter writes
-    wrong xlarge zasoby zeros
+    tesla testcases tested testmgr tests texport their themselves there these things third those thread
+    threads three thresh threshold through tiempo timed timeout times titan tmpfs together toolkit tools
+    topology topologyd torch torchrun total touch touches trace traditional traffic trailer trained transblk
+    transfer transfers translates translating transport transports treats tried tries trouble
+    troubleshooting truncated trust trusted trustedkey turing turned turns twice types ubuntu uevent ugiwana
+    ugiwany ulimit ullong ulong unable uname unavailable unbound uncontained uncorrect uncorrectable
+    undefined under understood uneven unexpected units unknown unless unlimited unload unloaded unplugged
+    unquote unreachable unrecognized unrecovered unregister unregistered unset unsigned unspecified
+    unsupported unterst until unversioned update updates upstreamfwd usable usage usehostmofed
+    usenvidiadrivercrd useprecompiled userguide users userspace ushort using usually utils uuids uverbs
+    validate validating validation validator validity valido value values variable variables variant vendor
+    vendors verbindung verbose verbs verif verification verified verify vermagic version versions
+    verzeichnis video violation virtio virtual virtualbox virtualization virtualtopology visible vmlinu
+    vmlinux vmlinuz vmware volatile volta volume vulnerabilities vulnerable waited waiting waits wanted
+    wants warned warning wartezeit watchdog weakdep whatever wheel where whether which while whole whose
+    width window wireless wireup without words worked working worknccl works workstation would wrapper write
+    writeresultfooter writes wrong xlarge zasoby zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())

@@ -60,7 +60,7 @@ ROWS = (
     _line(
         "RdmaTransport: Failed to register memory: addr ", ("memory-not-registrable", "peermem-not-loaded"),
         source=f"{_ENGINE}/transport/rdma_transport/rdma_transport.cpp; the line before it has the error",
-        decides=False,
+        decides=False, follows="mooncake",
     ),
     _line(
         r"Failed to call cuMemGetAddressRange for {number:(?:0x)?[0-9a-f]+}",
@@ -70,9 +70,9 @@ ROWS = (
         decides=False,
     ),
     _line(
-        r"DMA BUF supported required for GPU RDMA without nvidia-peermem on GPU device {gpu:\d+}",
-        (*_NO_EXPORT, "peermem-not-loaded"),
-        source=f"{_CONTEXT}: with WITH_NVIDIA_PEERMEM=0",
+        "DMA BUF supported required for GPU RDMA without nvidia-peermem",
+        (*_NO_EXPORT, "mooncake-forces-dmabuf"),
+        source=f"{_CONTEXT}: with WITH_NVIDIA_PEERMEM=0; ` on GPU device N mapped to RNIC mlx5_0` follows",
         versions="0.3.11 and later",
     ),
     _line(
@@ -84,7 +84,10 @@ ROWS = (
         source=f"{_ENGINE}/transport/tcp_transport", decides=False,
         sample="TcpTransport: listen on port 15535",
     ),
-    _line("RdmaTransport: No available RNIC", _NO_DEVICE, source=f"{_ENGINE}/transport/rdma_transport"),
+    _line(
+        "RdmaTransport: No available RNIC", _NO_DEVICE, source=f"{_ENGINE}/transport/rdma_transport",
+        follows="mooncake",
+    ),
     _line(
         "No RDMA devices found, check your device installation", _NO_DEVICE,
         source=f"{_ENGINE}/topology.cpp", versions="0.3.0 and later", goes_on=True,
@@ -92,7 +95,8 @@ ROWS = (
     _line(
         r"Failed to open device {device:\S+} on port {number:\d+} with GID",
         ("port-down", "gid-index-wrong", "rdma-device-not-in-container"),
-        source=_CONTEXT,
+        source=f"{_CONTEXT}, construct(): after the line that says which step failed",
+        follows="mooncake",
     ),
     _line(
         r"Device {what:\S+ path \S+ does not exist|/dev/infiniband\S+ is not accessible for read/write}",
@@ -135,7 +139,10 @@ ROWS = (
         decides=False,
         sample="Using MNNVL transport (forced or no HCA detected)",
     ),
-    _line("Failed to install RDMA transport", _NO_DEVICE, source=f"{_CHOICE}; lines above have the reason"),
+    _line(
+        "Failed to install RDMA transport", _NO_DEVICE, source=f"{_CHOICE}; lines above have the reason",
+        follows="mooncake",
+    ),
     _line(
         "NvlinkTransport: cuMem{call:Create|ExportToShareableHandle} failed: ",
         ("mnnvl-imex-channel-missing", "mnnvl-fabric-incomplete"),
@@ -166,6 +173,7 @@ ROWS = (
     _line(
         "Unable to register buffer of local memory segment", (*_REFUSED, "memlock-limit"),
         source=f"{_ENGINE[:-4]}/tent: the line above it has the errno",
+        follows="mooncake",
     ),
     _line(
         "fi_mr_regattr failed for GPU memory",
@@ -183,6 +191,7 @@ ROWS = (
         "Mooncake memory registration failed.",
         (*_REFUSED, "memlock-limit"),
         source="sglang disaggregation/mooncake: the line of rdma_context.cpp before it has the errno",
+        follows="mooncake",
         open_end=True,
     ),
     _mscclpp(

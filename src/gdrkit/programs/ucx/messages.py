@@ -273,19 +273,21 @@ ROWS = (
     ),
     _nixl(
         "VRAM memory is detected as host by UCX", ("ucx-lacks-cuda", "ucx-transport-excluded"),
-        source=_NIXL_UCX, versions="1.0.0 and later",
+        source=_NIXL_UCX, versions="1.0.0 and later", leads=True,
     ),
     _nixl(
         "memory is detected as host, check that UCX is configured",
         ("ucx-lacks-cuda", "ucx-transport-excluded"),
         source=_NIXL_UCX,
         versions="0.4.0 to 0.10.1",
+        leads=True,
     ),
     _nixl(
         "NVIDIA GPU(s) were detected, but UCX CUDA support was not found",
         ("ucx-lacks-cuda", "ucx-transport-excluded"),
         source=_NIXL_UCX,
         versions="0.10.0 and later",
+        leads=True,  # the other one needs a setting, which readings.py finds
     ),
     _nixl(
         "IB device(s) were detected, but accelerated IB support was not found",
