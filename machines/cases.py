@@ -17,7 +17,7 @@ from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
 from machines.machine import Machine
-from machines.truth import Truth, judge, lowest, opened
+from machines.truth import Truth, judge, lowest, of_now, opened
 
 TRIES = 3000
 HEALTHY_EVERY = 50
@@ -176,7 +176,7 @@ def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:
 
 def _still(machine: Machine, chosen: list[Fault]) -> bool:
     """Whether every fault can still be seen: its own codes are true of the machine with all of them."""
-    codes = judge(machine).codes
+    codes = of_now(machine).codes
     return all(codes & set(fault.codes) for fault in chosen)
 
 
@@ -190,7 +190,7 @@ def _healthy(number: int, source: random.Random, fault: Fault | None, decoy: Dec
             continue
         if not consistent(drawn):
             continue
-        truth = judge(drawn)
+        truth = of_now(drawn)
         if truth.states["nccl"] & set(_WORKING) and (fault is None or _matters(fault, drawn)):
             return drawn
     raise RuntimeError(f"no healthy machine for {fault.name if fault else 'no fault'} in {TRIES} tries")
