@@ -37,7 +37,7 @@ _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
 _STEP = 104_729  # nor of this one
 
 
-def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 120) -> None:
+def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 60) -> None:
     """Run one side, and check every received byte. Without a GPU all memory is host memory."""
     draw = random.Random(seed)
     streams: list[int | None] = [0, None, None]
