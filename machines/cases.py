@@ -17,7 +17,7 @@ from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
 from machines.machine import Machine
-from machines.truth import Truth, judge, lowest, opened
+from machines.truth import Truth, judge, lowest, of_now, opened
 
 TRIES = 3000
 HEALTHY_EVERY = 50
@@ -34,16 +34,35 @@ _WORKING = ("active", "ready", "unknown")
 
 @dataclass
 class Case:
-    """One machine with its faults."""
+    """One machine with its faults. What is true of it is judged when it is first asked for."""
 
     seed: int
     number: int
     healthy: Machine
     machine: Machine
     faults: tuple[Fault, ...]
-    truth: Truth
-    healthy_truth: Truth
     decoys: tuple[Decoy, ...] = ()
+
+    @functools.cached_property
+    def healthy_truth(self) -> Truth:
+        return judge(self.healthy)
+
+    @functools.cached_property
+    def truth(self) -> Truth:
+        """The truth about the machine, with all that may be called its cause."""
+        truth = judge(self.machine)
+        if truth.headline and any(fault.hidden_by(self.faults) for fault in self.faults):
+            # what it blocks is not known, so that what is seen may come first
+            seen = [fault for fault in self.faults if not fault.hidden_by(self.faults)]
+            truth.perhaps |= {code for fault in seen for code in fault.codes}
+        if truth.headline and truth.blockers:  # also what stops the path that was open before
+            for path in opened(self.healthy):
+                truth.headline |= lowest(truth.blockers["nccl"][path])
+            blockers = {blocker.code for path in truth.blockers["nccl"].values() for blocker in path}
+            for codes in self.named:  # the other names of a fault that is the cause
+                if truth.headline & set(codes):
+                    truth.headline |= blockers & set(codes)
+        return truth
 
     @property
     def repairable(self) -> bool:
@@ -135,7 +154,6 @@ def with_faults(
     decoys = tuple(decoy for decoy in decoys if decoy.fits(healthy))[:1]
     for decoy in decoys:
         decoy.plant(healthy, random.Random(f"{seed} {number} {decoy.name}"))
-    truth = judge(healthy)
     machine = copy.deepcopy(healthy)
     chosen: list[Fault] = []
     for fault in wanted:
@@ -149,18 +167,7 @@ def with_faults(
             continue
         machine = changed
         chosen.append(fault)
-    made = Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth, decoys)
-    hidden = [fault for fault in chosen if fault.hidden_by(chosen)]
-    if hidden and made.truth.headline:  # what it blocks is not known, so that what is seen may come first
-        made.truth.perhaps |= {code for fault in chosen if fault not in hidden for code in fault.codes}
-    if made.truth.headline and made.truth.blockers:  # also what stops the path that was open before
-        for path in opened(healthy):
-            made.truth.headline |= lowest(made.truth.blockers["nccl"][path])
-        blockers = {blocker.code for path in made.truth.blockers["nccl"].values() for blocker in path}
-        for codes in made.named:  # the other names of a fault that is the cause
-            if made.truth.headline & set(codes):
-                made.truth.headline |= blockers & set(codes)
-    return made
+    return Case(seed, number, healthy, machine, tuple(chosen), decoys)
 
 
 def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:
@@ -176,7 +183,7 @@ def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:
 
 def _still(machine: Machine, chosen: list[Fault]) -> bool:
     """Whether every fault can still be seen: its own codes are true of the machine with all of them."""
-    codes = judge(machine).codes
+    codes = of_now(machine).codes
     return all(codes & set(fault.codes) for fault in chosen)
 
 
@@ -190,7 +197,7 @@ def _healthy(number: int, source: random.Random, fault: Fault | None, decoy: Dec
             continue
         if not consistent(drawn):
             continue
-        truth = judge(drawn)
+        truth = of_now(drawn)
         if truth.states["nccl"] & set(_WORKING) and (fault is None or _matters(fault, drawn)):
             return drawn
     raise RuntimeError(f"no healthy machine for {fault.name if fault else 'no fault'} in {TRIES} tries")

@@ -11,7 +11,8 @@ _ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 def distance(machine: Machine, gpu: Function, nic: Function) -> str:
     """PIX or PXB below a common switch, PHB below one host bridge, NODE in one socket, else SYS."""
-    return _between(gpu, machine.chain(gpu), nic, machine.chain(nic))
+    ours, theirs = machine.chains(gpu, nic)
+    return _between(gpu, ours, nic, theirs)
 
 
 def _between(gpu: Function, ours: list[Function], nic: Function, theirs: list[Function]) -> str:
@@ -26,8 +27,11 @@ def _between(gpu: Function, ours: list[Function], nic: Function, theirs: list[Fu
 
 def own(machine: Machine, gpu: Function, nics: list[Function]) -> list[Function]:
     """The NICs nearest to a GPU, whatever their ports do."""
-    ours = machine.chain(gpu)
-    ranks = {nic.address: _ORDER.index(_between(gpu, ours, nic, machine.chain(nic))) for nic in nics}
+    ours, *chains = machine.chains(gpu, *nics)
+    ranks = {
+        nic.address: _ORDER.index(_between(gpu, ours, nic, theirs))
+        for nic, theirs in zip(nics, chains, strict=True)
+    }
     # root ports of one socket are equally far, whether or not they share a host bridge
     least = max(min(ranks.values()), 0)
     allowed = {least} if least < 2 else {2, 3} if least < 4 else {4}

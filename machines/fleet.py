@@ -16,7 +16,7 @@ from machines.compose import write
 from machines.faults import FAULTS
 from machines.faults.fault import Fault
 from machines.machine import Machine
-from machines.truth import judge
+from machines.truth import Truth, of_now
 
 
 class Fleet(NamedTuple):
@@ -32,10 +32,10 @@ def fleet(seed: int, size: int) -> Fleet:
     source = random.Random(f"fleet {seed}")
     while True:
         usual = draw.machine(seed, source)
-        if not consistent(usual) or not judge(usual).states["nccl"] & {"active", "ready"}:
+        if not consistent(usual) or not (truth := of_now(usual)).states["nccl"] & {"active", "ready"}:
             continue
         usual.in_use = ""  # a job may run on some nodes only
-        fitting = [fault for fault in FAULTS if _fits(fault, usual)]
+        fitting = [fault for fault in FAULTS if _fits(fault, usual, truth)]
         if fitting:
             break
     fault = source.choice(fitting)
@@ -52,13 +52,13 @@ def fleet(seed: int, size: int) -> Fleet:
     return Fleet(tuple(machines), machines[odd].name, fault.name)
 
 
-def _fits(fault: Fault, machine: Machine) -> bool:
+def _fits(fault: Fault, machine: Machine, truth: Truth) -> bool:
     """Whether the fault can be planted, changes the machine, and can be seen."""
     if fault.platform or not machine.gpus or not machine.nics or not fault.fits(machine):
         return False
     changed = copy.deepcopy(machine)
     fault.plant(changed, random.Random(0))
-    return changed != machine and bool(judge(changed).codes - judge(machine).codes)
+    return changed != machine and bool(of_now(changed).codes - truth.codes)
 
 
 def bundles(machines: tuple[Machine, ...], folder: Path) -> Iterator[Path]:
@@ -89,8 +89,9 @@ def incident(seed: int, size: int) -> Incident:
     source = random.Random(f"incident {seed}")
     while True:
         usual = draw.machine(seed, source, "rails")
-        fits = consistent(usual) and all(_fits(fault, usual) for fault in (rail, stub, acs))
-        if fits and usual.driver and judge(usual).states["nccl"] & {"active", "ready"}:
+        truth = of_now(usual)
+        works = consistent(usual) and usual.driver and truth.states["nccl"] & {"active", "ready"}
+        if works and all(_fits(fault, usual, truth) for fault in (rail, stub, acs)):
             break
     usual.in_use = ""
     names = [f"gpu{number:03d}" for number in range(size)]

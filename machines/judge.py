@@ -22,7 +22,7 @@ from machines.faults.fault import Fault
 from machines.install import memory
 from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
-from machines.truth import ANY_JOB, Truth, judge
+from machines.truth import ANY_JOB, Truth, of_now
 from machines.words import BY_NEXT_BOOT, STEP_OF, known, named
 
 SEEN = ("failed", "warning", "note")
@@ -331,7 +331,7 @@ def _promises(case: Case, answer: Answer) -> list[Miss]:
             continue
         if plan["steps"][-1]["then"]["state"] != "ready":
             continue
-        reached = judge(remedies.after(case.machine, [STEP_OF[step] for step in steps])).states["nccl"]
+        reached = of_now(remedies.after(case.machine, [STEP_OF[step] for step in steps])).states["nccl"]
         if not reached & {"ready", "active", "unknown"}:
             misses.append(Miss("remedy", "/".join(sorted(reached)), f"ready after {', '.join(steps)}"))
     return misses

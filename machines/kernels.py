@@ -52,6 +52,15 @@ class Kernel(NamedTuple):
         return self.number >= (5, 8) or ".el8" in self.release
 
     @property
+    def own_tag(self) -> str:
+        """The tag of the modules that were built with it."""
+        return f"kernel-{self.release}"
+
+    def imports_dmabuf(self, tag: str) -> bool:
+        """Whether an RDMA stack of this build registers dma-bufs."""
+        return self.dmabuf if tag == self.own_tag else self.compat_dmabuf
+
+    @property
     def devx(self) -> bool:
         """Whether mlx5 registers a NIC's queues as dma-bufs: Linux 6.1, mlx5/devx.c, devx_umem_get()."""
         return self.dmabuf and self.number >= (6, 1)

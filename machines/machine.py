@@ -4,7 +4,9 @@ Faults change it; compose.py writes it; truth.py judges it. Neither of the two s
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
+from typing import Any
 
 from machines.hardware import BRIDGES, GPUS, NICS
 from machines.hardware import Gpu as GpuProduct
@@ -226,6 +228,10 @@ class Machine:
     operator: str = ""  # log of the container nvidia-peermem-ctr
     claims: set[str] = field(default_factory=set)  # codes that are true because a fault made them so
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Machine:
+        """A copy that shares nothing, in a fifth of the time of copy.deepcopy()."""
+        return pickle.loads(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))  # type: ignore[no-any-return]
+
     @property
     def branch(self) -> int:
         """The driver's branch; 0 without a driver."""
@@ -254,13 +260,19 @@ class Machine:
 
     def chain(self, function: Function) -> list[Function]:
         """The bridges above a function, the nearest first."""
-        by_address = {other.address: other for other in self.functions}
-        chain: list[Function] = []
+        return self.chains(function)[0]
+
+    def chains(self, *functions: Function) -> list[list[Function]]:
+        """The bridges above each of these functions, the nearest first."""
         by_address = {one.address: one for one in self.functions}
-        while function.above:
-            function = by_address[function.above]
-            chain.append(function)
-        return chain
+        found = []
+        for function in functions:
+            chain: list[Function] = []
+            while function.above:
+                function = by_address[function.above]
+                chain.append(function)
+            found.append(chain)
+        return found
 
     @property
     def builtin(self) -> tuple[str, ...]:
@@ -268,7 +280,7 @@ class Machine:
 
     @property
     def inbox_tag(self) -> str:
-        return f"kernel-{self.kernel.release}"
+        return self.kernel.own_tag
 
     @property
     def running_stack(self) -> str:
@@ -290,7 +302,7 @@ class Machine:
 
     def imports_dmabuf(self, tag: str) -> bool:
         """Whether a stack registers dma-bufs."""
-        return self.kernel.dmabuf if tag == self.inbox_tag else self.kernel.compat_dmabuf
+        return self.kernel.imports_dmabuf(tag)
 
     @property
     def mlx5_without_dmabuf(self) -> bool:

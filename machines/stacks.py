@@ -17,7 +17,7 @@ from typing import NamedTuple
 from backports import zstd
 
 from machines import elf, signing
-from machines.kernels import Kernel
+from machines.kernels import DISTRIBUTIONS, Kernel
 from machines.machine import Machine
 
 PEER_API = ("ib_register_peer_memory_client", "ib_unregister_peer_memory_client")
@@ -131,16 +131,17 @@ def log_function(kernel: Kernel) -> str:
     return "_printk" if kernel.number >= (5, 15) else "printk"
 
 
-def vmlinux(kernel: Kernel) -> list[elf.Export]:
+@functools.cache
+def vmlinux(kernel: Kernel) -> tuple[elf.Export, ...]:
     """What the kernel itself exports."""
-    tag = f"kernel-{kernel.release}"
+    tag = kernel.own_tag
     names = [*VMLINUX, log_function(kernel), *(["__fentry__"] if kernel.arch == "x86_64" else [])]
     if kernel.mm_kobj:
         names.append("mm_kobj")
     exports = [elf.Export(name, checksum(name, tag)) for name in names]
     exports += [elf.Export(name, checksum(name, tag), True) for name in GPL_ONLY]
     space = "DMA_BUF" if kernel.namespaces else ""
-    return exports + [elf.Export(name, checksum(name, tag), True, space) for name in DMA_BUF]
+    return (*exports, *(elf.Export(name, checksum(name, tag), True, space) for name in DMA_BUF))
 
 
 def _common(kernel: Kernel) -> tuple[str, ...]:
@@ -150,9 +151,19 @@ def _common(kernel: Kernel) -> tuple[str, ...]:
 
 def rdma_stack(machine: Machine, tag: str) -> list[Module]:
     """The RDMA modules of one build: the kernel's own, or an OFED's."""
-    kernel = machine.kernel
-    inbox = tag == machine.inbox_tag
-    dmabuf, odp = machine.imports_dmabuf(tag), kernel.odp or not inbox
+    ofed = (machine.ofed.signer, machine.ofed.version) if machine.ofed else None
+    amazon = any(nic.part == "EFA" for nic in machine.functions)
+    made = _rdma_stack(machine.kernel, tag, machine.provider(tag), amazon, ofed)
+    return [_of_amazon(machine, module) if module.name == "efa" else module for module in made]
+
+
+@functools.cache
+def _rdma_stack(
+    kernel: Kernel, tag: str, provider: str, amazon: bool, ofed: tuple[str, str] | None
+) -> tuple[Module, ...]:
+    """The modules of a build; `ofed` is the signer and the version of the OFED that is installed."""
+    inbox = tag == kernel.own_tag
+    dmabuf, odp = kernel.imports_dmabuf(tag), kernel.odp or not inbox
     exports = {
         "ib_core": CORE,
         "ib_uverbs": (*UMEM, *(UMEM_ODP if odp else ()), *(UMEM_DMABUF if dmabuf else ())),
@@ -165,7 +176,7 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
         "mlx5_core": ("mlx5_core_create_mkey", "mlx5_cmd_exec"),
         "mlx5_ib": (),
     }
-    if provider := machine.provider(tag):
+    if provider:
         exports[provider] = (*exports[provider], *PEER_API)
     wants: dict[str, dict[str, str]] = {
         "ib_core": {"init_net": ""},
@@ -187,14 +198,13 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
     if not odp:  # mlx5/mr.c: IS_ENABLED() hides the calls from the compiler; odp.c is not built
         for symbol in (UMEM_DMABUF[0], UMEM_DMABUF[2]):
             wants["mlx5_ib"].pop(symbol, None)
-    if inbox and any(nic.part == "EFA" for nic in machine.functions):
+    if inbox and amazon:
         exports["efa"] = ()
         wants["efa"] = {"ib_register_device": "ib_core"} | dict.fromkeys(UMEM, "ib_uverbs")
         wants["efa"] |= {"ib_umem_dmabuf_get_pinned": "ib_uverbs"} if dmabuf else {}
     if not inbox:
         exports["mlx_compat"], wants["mlx_compat"] = ("backport_dependency_symbol",), {}
-    made = [_rdma_module(machine, tag, name, exports, wants[name], dmabuf) for name in exports]
-    return [_of_amazon(machine, module) if module.name == "efa" else module for module in made]
+    return tuple(_rdma_module(kernel, tag, name, exports, wants[name], dmabuf, ofed) for name in exports)
 
 
 def _of_amazon(machine: Machine, efa: Module) -> Module:
@@ -207,26 +217,27 @@ def _of_amazon(machine: Machine, efa: Module) -> Module:
 
 
 def _rdma_module(
-    machine: Machine,
+    kernel: Kernel,
     tag: str,
     name: str,
     exports: dict[str, tuple[str, ...]],
     wanted: dict[str, str],
     dmabuf: bool,
+    ofed: tuple[str, str] | None,
 ) -> Module:
-    kernel, ofed = machine.kernel, machine.ofed
-    inbox = tag == machine.inbox_tag
+    distribution = DISTRIBUTIONS[kernel.distribution]
+    inbox = tag == kernel.own_tag
     place = _PLACES.get(name, "drivers/infiniband/core")
     needed = {**dict.fromkeys(_common(kernel), ""), **wanted}
     if not inbox and name != "mlx_compat":
         needed["backport_dependency_symbol"] = "mlx_compat"
-    imports = tuple((symbol, by, tag if by else machine.inbox_tag) for symbol, by in needed.items())
+    imports = tuple((symbol, by, tag if by else kernel.own_tag) for symbol, by in needed.items())
     spaces = ("DMA_BUF",) if name == "ib_uverbs" and dmabuf and kernel.namespaces else ()
-    folder, signer, version = f"kernel/{place}", machine.distribution.kernel_key, ""
+    folder, signer, version = f"kernel/{place}", distribution.kernel_key, ""
     if not inbox and ofed:
-        dkms = machine.distribution.family == "deb"
+        dkms = distribution.family == "deb"
         folder = "updates/dkms" if dkms else f"extra/mlnx-ofa_kernel/{place}"
-        signer, version = ofed.signer, ofed.version
+        signer, version = ofed
     return Module(
         name, tag, folder, imports, exports[name], version=version, namespaces=spaces, signer=signer
     )
@@ -350,7 +361,7 @@ def image(module: Module, kernel: Kernel, identified: bool = False) -> bytes:
     arch = kernel.arch
     if module.damage == "foreign":
         arch = "aarch64" if arch == "x86_64" else "x86_64"
-    inbox = f"kernel-{kernel.release}"
+    inbox = kernel.own_tag
     content = elf.module(
         module.name,
         info,

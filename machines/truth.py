@@ -61,7 +61,7 @@ class Truth:
 
 def judge(machine: Machine) -> Truth:
     """The truth about a machine."""
-    truth = _beside_nics(machine)
+    truth = of_now(machine)
     truth.states["mnnvl"] = rack.state(machine)
     truth.subjects = subjects(machine, truth.modprobe)
     truth.bounds, truth.fallback = bounds(machine), fallback(machine)
@@ -75,10 +75,12 @@ def _after_boot(machine: Machine, truth: Truth) -> frozenset[str]:
     own_modules = machine.scope == "host" and not machine.operator and machine.distribution.family != "talos"
     if not ready or not own_modules or machine.legacy_client or machine.virtual:
         return frozenset()
-    return _beside_nics(boot(machine)).states["nccl"]
+    return of_now(boot(machine)).states["nccl"]
 
 
-def _beside_nics(machine: Machine) -> Truth:
+def of_now(machine: Machine) -> Truth:
+    """The states and codes of a machine as it runs: without the way past its NICs, what each statement is
+    true of, what the links let pass, and the next boot, which take as long again."""
     truth = Truth(modprobe=modprobe(machine))
     loading = truth.modprobe
     truth.codes = frozenset(facts(machine, loading)) | machine.claims

@@ -112,9 +112,7 @@ def _unpack(package: str, version: str, architecture: str, directory: Path) -> N
             _unavailable(f"there is no {tool} here", "run the tests on Debian or Ubuntu")
     if not Path(_KEYRING).exists():
         _unavailable("Debian's keys are missing", "sudo apt-get install debian-archive-keyring")
-    apt = _configuration()
-    # Lists are downloaded each time: the mirror removes a package when its successor arrives.
-    _run(["apt-get", *apt, "-qq", "update"], "check the network, then run the tests again")
+    apt = _apt()
     name, pinned, digest = PINNED[package, version, architecture]
     wanted = f"{name}:{architecture}={pinned}"
     if NEWEST or not _shown(apt, wanted):
@@ -135,8 +133,10 @@ def _unpack(package: str, version: str, architecture: str, directory: Path) -> N
     fresh.rename(directory)
 
 
-def _configuration() -> list[str]:
-    """Options that give apt folders of its own."""
+@functools.cache
+def _apt() -> list[str]:
+    """Options that give apt folders of its own, with the lists as they are now: the mirror removes a package
+    when its successor arrives."""
     home = _CACHE / "apt"
     for folder in ("lists/partial", "archives/partial"):
         (home / folder).mkdir(parents=True, exist_ok=True)
@@ -148,13 +148,18 @@ def _configuration() -> list[str]:
         "Dir::State::Lists": home / "lists",
         "Dir::State::Status": home / "status",
         "Dir::Cache": home,
+        "Dir::Cache::pkgcache": "pkgcache.bin",  # images for containers keep none, and parse each time
+        "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
         "APT::Sandbox::User": "root",  # so that the folders need not belong to _apt
         "Acquire::http::Timeout": "30",
+        "Acquire::Languages": "none",
         "APT::Update::Error-Mode": "any",  # else an unreachable mirror is only a warning
     }
     given = [f"{name}={value}" for name, value in options.items()]
     given += [f"APT::Architectures::={architecture}" for architecture in ARCHITECTURES]
-    return [word for option in given for word in ("-o", option)]
+    apt = [word for option in given for word in ("-o", option)]
+    _run(["apt-get", *apt, "-qq", "update"], "check the network, then run the tests again")
+    return apt
 
 
 def _sources() -> list[str]:

@@ -14,6 +14,9 @@ from typing import Any
 
 from msgspec import Struct, toml
 
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence.target import open_host
+from gdrkit.report.document import Report
 from tests.evidence_builder import node
 
 FOLDER = Path(__file__).parent / "evidence"
@@ -85,6 +88,12 @@ def laid_down(node_name: str) -> Path:
     folder = Path(laid_down_below().name, node_name)
     folder.mkdir()
     return build(node_name, folder)
+
+
+@functools.cache
+def diagnosed(node_name: str) -> Report:
+    """What `gdr doctor` says of a node, which each process judges only once."""
+    return diagnose(open_host(str(laid_down(node_name))))
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 from tests.seed import SEED
 
-SAMPLE = 12
+SAMPLE = 6
 """Sources hidden on each node, one at a time and all together. tools/hidings.py hides every one."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import shlex
 import subprocess
@@ -28,6 +29,7 @@ from gdrkit.repair.config.output import explained, rendered
 from gdrkit.repair.remedies import every_remedy
 from gdrkit.report.fix import FixOptions, fix_report
 from tests.evidence_nodes import laid_down
+from tests.seed import SEED
 
 HOSTILE = ("x';touch PWNED;'", "$(touch PWNED)", "`touch PWNED`", "x\ntouch PWNED\n", "-otouch PWNED",
            "x;touch PWNED;#", '"; touch PWNED; "')  # fmt: skip
@@ -185,9 +187,11 @@ def test_a_quoted_word_is_one_word_and_no_option(hostile):
 
 @pytest.mark.parametrize("node", NODES)
 def test_no_command_of_doctor_or_fix_runs_a_name_of_the_evidence(node):
+    """For half of the names of each node, every day others."""
     host = open_host(str(laid_down(node)))
     seen: set[str] = set()
-    for number, name in enumerate(names_of(node)):
+    names = list(enumerate(names_of(node)))
+    for number, name in random.Random(f"{SEED} {node}").sample(names, len(names) // 2):
         hostile, hidden = HOSTILE[number % len(HOSTILE)], ("", "lib/modules", "sys/bus/pci")[number % 3]
         printed = printed_by(Renamed(host, name, hostile, hidden))
         seen |= {line for line in printed if "touch PWNED" in line}

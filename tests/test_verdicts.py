@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
-from gdrkit.diagnosis import diagnose
-from gdrkit.evidence.target import open_host
 from gdrkit.report.document import JudgementSection, Report
 from gdrkit.report.exit_code import exit_code
-from tests.evidence_nodes import Cell, expected, laid_down, names
+from tests.evidence_nodes import Cell, diagnosed, expected, names
 
 REPORTED = ("failed", "warning", "note")
 
 
-@functools.cache
-def report(name: str) -> Report:
-    return diagnose(open_host(str(laid_down(name))))
-
-
 def statuses(name: str) -> dict[str, set[str]]:
     table: dict[str, set[str]] = {}
-    for finding in report(name).findings:
+    for finding in diagnosed(name).findings:
         table.setdefault(finding.code, set()).add(finding.status)
     return table
 
@@ -41,30 +32,32 @@ def each_that_states(field: str) -> pytest.MarkDecorator:
 def test_the_state_for_each_consumer(name):
     wanted = expected(name).consumers
     got = {
-        consumer: section.state for consumer, section in report(name).consumers.items() if consumer in wanted
+        consumer: section.state
+        for consumer, section in diagnosed(name).consumers.items()
+        if consumer in wanted
     }
-    assert got == wanted, report(name).verdict.summary
+    assert got == wanted, diagnosed(name).verdict.summary
 
 
 @each_that_states("first_broken_layer")
 def test_the_first_broken_layer(name):
-    assert (report(name).verdict.first_broken_layer or "none") == expected(name).first_broken_layer
+    assert (diagnosed(name).verdict.first_broken_layer or "none") == expected(name).first_broken_layer
 
 
 @each_that_states("best_fallback")
 def test_the_workaround(name):
-    assert (report(name).verdict.best_fallback or "none") == expected(name).best_fallback
+    assert (diagnosed(name).verdict.best_fallback or "none") == expected(name).best_fallback
 
 
 @each_that_states("next_boot")
 def test_the_state_after_the_next_boot(name):
-    after = report(name).next_boot
+    after = diagnosed(name).next_boot
     assert after is not None and after.state == expected(name).next_boot
 
 
 @each_that_states("exit_code")
 def test_the_exit_code(name):
-    assert exit_code(report(name)) == expected(name).exit_code
+    assert exit_code(diagnosed(name)) == expected(name).exit_code
 
 
 @each_that_states("findings")
@@ -84,13 +77,13 @@ def test_what_must_not_be_found(name):
 @each_that_states("subjects")
 def test_the_subjects_that_findings_name(name):
     for code, subjects in expected(name).subjects.items():
-        named = " ".join(f.subject for f in report(name).findings if f.code == code)
+        named = " ".join(f.subject for f in diagnosed(name).findings if f.code == code)
         assert all(subject in named for subject in subjects), (code, named)
 
 
 @each_that_states("distances")
 def test_the_distances_of_pairs(name):
-    got = {f"{pair.gpu} {pair.device}": pair.distance for pair in report(name).pairs}
+    got = {f"{pair.gpu} {pair.device}": pair.distance for pair in diagnosed(name).pairs}
     for pair, distance in expected(name).distances.items():
         assert got.get(pair) == distance, pair
 
@@ -98,7 +91,7 @@ def test_the_distances_of_pairs(name):
 @each_that_states("cells")
 def test_the_cells_of_the_matrix(name):
     for cell in expected(name).cells:
-        found = list(cells(report(name), cell))
+        found = list(cells(diagnosed(name), cell))
         assert found, cell
         for judgement in found:
             assert judgement.state == cell.state, (cell, judgement)
@@ -121,23 +114,23 @@ def cells(seen: Report, cell: Cell) -> list[JudgementSection]:
 
 @each_that_states("plan_is_empty")
 def test_whether_there_is_a_plan(name):
-    assert (not report(name).plan) == expected(name).plan_is_empty
+    assert (not diagnosed(name).plan) == expected(name).plan_is_empty
 
 
 @each_that_states("every_chain_ends")
 def test_the_result_of_each_fix(name):
-    assert report(name).what_then
-    assert {chain[-1].then.state for chain in report(name).what_then} == {expected(name).every_chain_ends}
+    assert diagnosed(name).what_then
+    assert {chain[-1].then.state for chain in diagnosed(name).what_then} == {expected(name).every_chain_ends}
 
 
 def test_a_plan_has_only_steps_that_end_in_ready():
-    ends = [plan.steps[-1].then.state for name in names() for plan in report(name).plan]
+    ends = [plan.steps[-1].then.state for name in names() for plan in diagnosed(name).plan]
     assert set(ends) == {"ready"} and len(ends) > 5
 
 
 @each_that_states("modprobe")
 def test_the_predicted_output_of_modprobe(name):
-    wanted, got = expected(name).modprobe, report(name).modprobe
+    wanted, got = expected(name).modprobe, diagnosed(name).modprobe
     assert wanted is not None and got is not None
     fields = ("exit_code", "loaded", "reason", "stderr")
     stated = {field: value for field in fields if (value := getattr(wanted, field)) is not None}
@@ -148,4 +141,4 @@ def test_the_predicted_output_of_modprobe(name):
 
 @each_node
 def test_the_report_is_small_and_its_summary_one_line(name):
-    assert len(report(name).verdict.summary) <= 80
+    assert len(diagnosed(name).verdict.summary) <= 80

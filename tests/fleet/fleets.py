@@ -8,6 +8,7 @@ from pathlib import Path
 
 from machines.compose import write
 from machines.fleet import Fleet, fleet
+from machines.install import memory
 
 from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.worker import row_of, task_of
@@ -23,6 +24,6 @@ def row(name: str, standing: Standing = Standing.READY, **fields: object) -> Nod
 def judged_fleet(seed: int, size: int) -> tuple[Fleet, tuple[NodeRow, ...]]:
     """A fleet of the generator, and the rows of its nodes."""
     drawn = fleet(seed, size)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
         paths = [write(machine, Path(folder)) for machine in drawn.machines]
         return drawn, tuple(row_of(task_of(str(path))) for path in paths)

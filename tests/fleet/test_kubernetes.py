@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet import kubernetes
@@ -20,17 +19,11 @@ from tests.work import within
 KUBECTL = Path(__file__).with_name("kubectl.py")
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("bundle"))
-    return packed.read_bytes()
-
-
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, bundle):
     folder = tmp_path / "cluster"
     folder.mkdir()
-    (folder / "bundle").write_bytes(bundle)
+    (folder / "bundle").write_bytes(bundle.read_bytes())
     (folder / "nodes").write_text("gpu1 gpu2")
     words = shlex.join([sys.executable, "-I", str(KUBECTL), str(folder)])
     install(tmp_path / "bin", "kubectl", f'exec {words} "$@"', monkeypatch)

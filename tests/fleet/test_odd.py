@@ -1,5 +1,6 @@
 """The odd ones out: a planted node is named first, and nodes that are alike are not odd."""
 
+import random
 from collections import Counter
 
 import pytest
@@ -12,11 +13,12 @@ from gdrkit.fleet.document import Standing
 from gdrkit.fleet.peers import kinds, norm, odd
 from gdrkit.fleet.text import text
 from tests.fleet.fleets import judged_fleet, row
+from tests.seed import SEED
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sorted(random.Random(SEED).sample(range(4), 2)))
 def test_the_planted_node_is_named_first_and_without_it_no_node_is_odd(seed):
-    """Beside two others, the fewest that can show what is usual."""
+    """Beside two others, the fewest that can show what is usual; two of four fleets, by the date."""
     drawn, rows = judged_fleet(seed, 3)
 
     assert build(rows).odd[0].node == drawn.planted

@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import random
 import signal
 import sys
 import time
@@ -10,8 +11,6 @@ import weakref
 from pathlib import Path
 
 import pytest
-from machines.compose import write
-from machines.fleet import fleet
 
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
@@ -23,10 +22,7 @@ from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.run import judge_files
 from gdrkit.fleet.worker import row_of, task_of
 from tests.evidence_nodes import laid_down, names
-
-
-def bundles(folder, count=2):
-    return [str(write(machine, folder)) for machine in fleet(0, max(count, 2)).machines[:count]]
+from tests.seed import SEED
 
 
 def judged(paths, **options):
@@ -35,8 +31,9 @@ def judged(paths, **options):
     return {row.target: row for row in rows}
 
 
-def test_several_processes_give_the_rows_that_one_gives(tmp_path):
-    paths = bundles(tmp_path, 4)
+def test_several_processes_give_the_rows_that_one_gives(trees, tmp_path):
+    (tmp_path / "empty.tar.gz").touch()
+    paths = [*trees, f"{tmp_path}/empty.tar.gz", f"{tmp_path}/gone"]
 
     found = judged(paths, processes=3)
 
@@ -51,8 +48,9 @@ def without_collections():
     gc.enable()
 
 
-@pytest.mark.parametrize("name", names()[::4])
+@pytest.mark.parametrize("name", sorted(random.Random(SEED).sample(names(), 5)))
 def test_what_a_judged_node_takes_is_freed_at_once(without_collections, name):
+    """Of five nodes, every day others."""
     target = str(laid_down(name))
     host = open_host(target)
     host_alive = weakref.ref(host)
@@ -63,8 +61,8 @@ def test_what_a_judged_node_takes_is_freed_at_once(without_collections, name):
     assert host_alive() is None
 
 
-def test_what_is_no_evidence_is_a_row_with_its_reason(tmp_path):
-    (good,) = bundles(tmp_path / "good", 1)
+def test_what_is_no_evidence_is_a_row_with_its_reason(trees, tmp_path):
+    good, _ = trees
     (tmp_path / "empty.tar.gz").touch()
     (tmp_path / "cut.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
     os.mkfifo(tmp_path / "pipe")
@@ -96,8 +94,8 @@ LONGER_THAN_A_PIPE = Supplied(file="e" * (1 << 18))
 """An expectation of a quarter of a MiB: pipe(7), a pipe holds 64 KiB."""
 
 
-def test_a_task_longer_than_a_pipe_is_judged(tmp_path):
-    (good,) = bundles(tmp_path, 1)
+def test_a_task_longer_than_a_pipe_is_judged(trees):
+    good, _ = trees
     rows = []
 
     judge_all([task_of(good, LONGER_THAN_A_PIPE)] * 2, rows.append, processes=1)
@@ -106,11 +104,12 @@ def test_a_task_longer_than_a_pipe_is_judged(tmp_path):
     assert rows[0].standing is not Standing.UNREADABLE
 
 
-def test_a_process_that_reads_no_task_costs_its_row_only(tmp_path):
-    (good,) = bundles(tmp_path, 1)
-    with Pool(1, 0.5) as pool:
+def test_a_process_that_reads_no_task_costs_its_row_only(trees):
+    good, _ = trees
+    with Pool(1) as pool:
         pool.submit(task_of("not there"))
         until_all_are_judged(pool)
+        pool._limit_s = 0.5
         os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
         pool.submit(task_of("hung", LONGER_THAN_A_PIPE))
         (row,) = until_all_are_judged(pool)
@@ -123,12 +122,12 @@ def test_a_process_that_reads_no_task_costs_its_row_only(tmp_path):
 
 
 def test_what_hangs_until_the_deadline_of_the_run_is_a_row_and_what_waits_behind_it_is_judged(
-    tmp_path, monkeypatch
+    trees, monkeypatch
 ):
     """The first of two tasks of one process is stopped; the other one has its turn after the deadline."""
     monkeypatch.setattr(pooling, "LEAST_S", 0.1)
     monkeypatch.setattr(pooling, "GRACE_S", 120.0)
-    (good,) = bundles(tmp_path, 1)
+    good, _ = trees
     with Pool(1) as pool:
         pool.submit(task_of("not there"))
         until_all_are_judged(pool)
@@ -143,9 +142,9 @@ def test_what_hangs_until_the_deadline_of_the_run_is_a_row_and_what_waits_behind
     assert other == row_of(task_of(good))
 
 
-def test_what_still_waits_after_the_grace_is_a_row(tmp_path):
+def test_what_still_waits_after_the_grace_is_a_row(trees):
     with Pool(1, deadline=time.monotonic() - pooling.GRACE_S - 1) as pool:
-        for path in bundles(tmp_path):
+        for path in trees:
             pool.submit(task_of(path))
         rows = until_all_are_judged(pool)
 
@@ -208,9 +207,9 @@ def until_all_are_judged(pool):
     return rows
 
 
-def test_the_end_of_the_pool_ends_its_processes(tmp_path):
+def test_the_end_of_the_pool_ends_its_processes(trees):
     with Pool(2) as pool:
-        for path in bundles(tmp_path):
+        for path in trees:
             pool.submit(task_of(path))
         list(pool.rows(0))
         workers = list(pool._workers)
@@ -220,7 +219,9 @@ def test_the_end_of_the_pool_ends_its_processes(tmp_path):
 
 
 def test_a_folder_holds_a_node_for_each_file_and_each_tree(tmp_path):
-    tree = bundles(tmp_path / "unpacked", 1)[0]
+    tree = str(tmp_path / "unpacked/gdr-gpu000")
+    (tmp_path / "unpacked/gdr-gpu000/sys").mkdir(parents=True)
+    (tmp_path / "unpacked/gdr-gpu000/gdr_manifest.json").touch()
     (tmp_path / "sub").mkdir()
     for name in ("b10.tar.gz", "b2.tar.gz", "b2.tar.gz.sha256", ".hidden", "sub/c.tar.xz", "notes.txt"):
         (tmp_path / name).touch()

@@ -5,7 +5,6 @@ import signal
 import time
 
 import pytest
-from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import INTERRUPTED, Standing
@@ -14,12 +13,6 @@ from gdrkit.fleet.ray_api import RayApi, address_of, headers_of, job_log_lines
 from gdrkit.fleet.run import Run
 from tests.fleet.ray_server import HOST, dashboard, node
 from tests.work import within
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("bundle"))
-    return packed.read_bytes()
 
 
 @pytest.fixture
@@ -38,10 +31,11 @@ def ask(ray, folder, *names, timeout_s=20.0, sudo=False):
 
 def test_bundles_of_a_parcel_are_judged_and_it_is_acknowledged(ray, tmp_path, bundle):
     ray.noise = "a warning of Ray\n"
-    ray.parcels["0"] = bundle + bundle
+    packed = bundle.read_bytes()
+    ray.parcels["0"] = packed + packed
     ray.says = [
         {"begun": "id-10.0.0.1"},
-        {"parcel": 0, "nodes": [["10.0.0.2", len(bundle)], ["10.0.0.1", len(bundle)]]},
+        {"parcel": 0, "nodes": [["10.0.0.2", len(packed)], ["10.0.0.1", len(packed)]]},
     ]
     complete, rows = ask(ray, tmp_path)
 
@@ -108,10 +102,14 @@ def test_a_job_that_ends_early_leaves_rows_with_its_reason(ray, tmp_path, status
     assert rows["10.0.0.1"].summary == "it died" and why in rows["10.0.0.2"].summary
 
 
-def test_a_node_that_hangs_costs_its_row_and_the_job_is_stopped_at_the_deadline(ray, tmp_path, bundle):
-    ray.parcels["0"] = bundle
-    ray.says = [{"begun": "id"}, {"parcel": 0, "nodes": [["10.0.0.1", len(bundle)]]}]
-    _, rows = ask(ray, tmp_path, timeout_s=4.0)
+def test_a_node_that_hangs_costs_its_row_and_the_job_is_stopped_at_the_deadline(
+    ray, tmp_path, bundle, monkeypatch
+):
+    monkeypatch.setattr("gdrkit.fleet.pool.GRACE_S", 120.0)  # what came is judged on any machine
+    monkeypatch.setattr("gdrkit.fleet.pool.LEAST_S", 120.0)
+    ray.parcels["0"] = packed = bundle.read_bytes()
+    ray.says = [{"begun": "id"}, {"parcel": 0, "nodes": [["10.0.0.1", len(packed)]]}]
+    _, rows = ask(ray, tmp_path, timeout_s=2.0)
 
     assert rows["10.0.0.1"].standing is Standing.READY
     assert rows["10.0.0.2"].summary == "no bundle came before the deadline of the run"
@@ -165,8 +163,9 @@ def test_a_log_without_an_end_is_left_at_the_end_of_the_run(ray, tmp_path, monke
 
 
 def test_a_node_that_sends_something_else_is_a_row(ray, tmp_path, bundle):
-    ray.parcels["0"] = b"Welcome" + bundle
-    ray.says = [{"parcel": 0, "nodes": [["10.0.0.1", 7], ["10.0.0.2", len(bundle)]]}]
+    packed = bundle.read_bytes()
+    ray.parcels["0"] = b"Welcome" + packed
+    ray.says = [{"parcel": 0, "nodes": [["10.0.0.1", 7], ["10.0.0.2", len(packed)]]}]
     _, rows = ask(ray, tmp_path)
 
     assert "not a bundle: ray://10.0.0.1 sent: Welcome" in rows["10.0.0.1"].summary

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines.fleet import bundles, fleet
 
 from tests.cli.test_streams import GDR
 from tests.fleet.networks import FAST_MBIT_PER_S, NETWORK, SLOW_MBIT_PER_S, needs_networks, networks
@@ -95,18 +94,11 @@ def rows(printed: str, errors: str) -> dict[str, tuple[str, str]]:
     return {row["name"]: (row["standing"], row["summary"]) for row in report["nodes"]}
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory):
-    """A bundle of a node that is ready."""
-    (path,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("made"))
-    return path
-
-
 @pytest.fixture
-def nodes(slurm, packed, tmp_path):
+def nodes(slurm, bundle, tmp_path):
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin/python3"
-    python.write_text(PYTHON.format(folder=shlex.quote(str(tmp_path)), bundle=shlex.quote(str(packed))))
+    python.write_text(PYTHON.format(folder=shlex.quote(str(tmp_path)), bundle=shlex.quote(str(bundle))))
     python.chmod(0o755)
     return Nodes(slurm, tmp_path)
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 
 import pytest
-from machines.fleet import bundles, fleet
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT
@@ -34,9 +33,8 @@ REASONS = {
 
 
 @pytest.fixture(scope="module")
-def sshd(tmp_path_factory):
-    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("made"))
-    sends = {"python3": f"/bin/cat >/dev/null; exec /bin/cat {shlex.quote(str(packed))}"}
+def sshd(bundle):
+    sends = {"python3": f"/bin/cat >/dev/null; exec /bin/cat {shlex.quote(str(bundle))}"}
     with server() as running, socket.create_server((ADDRESS, 0)) as mute:
         folder = running.folder
         (folder / "known_hosts").open("a").write(f"changed {_key(folder / 'user.pub')}\n")

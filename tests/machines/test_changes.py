@@ -13,6 +13,7 @@ from machines.judge import Answer, ask, ask_about
 from machines.truth import CONSUMERS
 
 from machines import compose, sosreport
+from tests.seed import SEED
 
 
 def states(answer: Answer) -> dict[str, str]:
@@ -24,7 +25,9 @@ def codes(answer: Answer) -> dict[str, set[str]]:
 
 
 def drawn(seed: int, count: int) -> list[Case]:
-    return [case(seed, number) for number in range(count)]
+    """Half of so many machines, every day another one."""
+    numbers = random.Random(f"{SEED} {seed}").sample(range(count), count // 2)
+    return [case(seed, number) for number in sorted(numbers)]
 
 
 @pytest.mark.slow
@@ -43,7 +46,7 @@ def test_order_names_and_addresses_change_nothing():
                 (made.number, [fault.name for fault in made.faults], states(first), states(second))
             )
 
-    assert different == []
+    assert different == [], f"GDRKIT_SEED={SEED}"
 
 
 @pytest.mark.slow
@@ -59,7 +62,7 @@ def test_a_sosreport_says_less_and_nothing_else():
             if state not in (states(first)[name], "unknown"):
                 different.append((made.number, name, states(first)[name], state))
 
-    assert different == []
+    assert different == [], f"GDRKIT_SEED={SEED}"
 
 
 @pytest.mark.slow
@@ -81,5 +84,5 @@ def test_hidden_evidence_moves_a_state_only_toward_unknown(seed: int, hidden: in
             if state not in (before, "unknown") and (before, state) != ("active", "ready"):
                 different.append((made.number, paths, name, before, state))
 
-    assert different == []
-    assert judged > count * 3 // 4
+    assert different == [], f"GDRKIT_SEED={SEED}"
+    assert judged > count // 3

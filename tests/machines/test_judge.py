@@ -7,10 +7,12 @@ import random
 
 import pytest
 from machines.report import rates, table
-from machines.run import Result, judged
+from machines.run import Result, judge_one, judged
+
+from tests.seed import SEED
 
 FIXED_SEED = 20261122
-COUNT = 100
+FIXED, COUNT = 50, 50
 
 OF_FAULTS = {"named": 98.0, "repair": 98.0, "device": 98.0, "cost": 95.0, "remedy": 92.0}
 FLOORS = {"state": 98.0, "headline": 98.0, "modprobe": 98.0, **OF_FAULTS}
@@ -50,7 +52,9 @@ def check(results: list[Result]) -> None:
 
 @pytest.mark.slow
 def test_gdrkit_is_right_about_the_machines_of_a_fixed_seed():
-    results = list(judged(FIXED_SEED, COUNT // 2))
+    """Half of them, every day another one."""
+    numbers = sorted(random.Random(SEED).sample(range(FIXED), FIXED // 2))
+    results = [judge_one(FIXED_SEED, "", number) for number in numbers]
     share = rates(results)
     share = {name: value for name, value in share.items() if name not in ("unrecognised", "called ready")}
     counts = {name: share.pop(name) for name in ("claims", "untrue", "crashes")}

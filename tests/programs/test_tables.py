@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gdrkit.catalogue import consumer_of, every_consumer, rule_of
+from gdrkit.evidence import Confidence
 from gdrkit.formats.versions import numbers
 from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL
 from gdrkit.programs.gpu_initiated import ibgda_cpu_assisted
@@ -19,6 +20,7 @@ from gdrkit.programs.nvshmem.consumer import NVSHMEM
 from gdrkit.programs.ucx.consumer import UCX
 from gdrkit.programs.verbs.consumer import VERBS
 from gdrkit.rules.capabilities import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
+from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.cells import cells_of, every_cell, paths_closed_by
 from tests.rules.machines import failed, node, passes
@@ -171,6 +173,7 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "UCX_TLS": (("tcp", "^ib", "^all", "tcp,cuda_copy"), ("all", "rc,cuda", "^tcp", "ud_x,sm", "")),
 }
 """By variable: values that are off, and values that are not."""
+ONE_IS_ON = ("NCCL_NET_GDR_READ", "NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE")
 RULES = (
     dmabuf_disabled_by_env,
     ib_disabled_by_env,
@@ -189,9 +192,13 @@ def test_a_switch_disables_paths_only_for_its_own_program(consumer: Any, switch:
     assert switch.source
     for value in off:
         machine = node({CONF: f"{switch.name}={value}\n"})
-        telling = [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)]
+        outcomes = {rule: judge(machine, rule, CONF) for rule in RULES}
+        telling = [rule for rule, outcome in outcomes.items() if isinstance(outcome, Failed)]
         assert len(telling) == 1, value
-        found = failed(machine, telling[0], CONF)
+        found = outcomes[telling[0]]
+        assert (found.subject, found.seen) == (f"{CONF}:1", f"{switch.name}={value}")
+        assert found.expected == ("unset, or 1" if switch.name in ONE_IS_ON else "unset")
+        assert machine.confidence(judge, telling[0], CONF) is Confidence.CERTAIN
         sharing = [one for one in every_consumer() if switch in one.switches]
         takes = tuple(use for one in sharing for use in one.own(*switch.closes))
         assert consumer in sharing

@@ -12,10 +12,10 @@ from gdrkit.rules.acs_bits_differ import acs_bits_differ
 from gdrkit.rules.acs_redirect import acs_redirect
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_groups_shared
 from gdrkit.rules.nic_ats_unexpected import nic_ats_unexpected
-from gdrkit.rules.rule import Failed, Rule, Unknown
-from gdrkit.verdict.check_results import check_results
+from gdrkit.rules.rule import Failed, NotApplicable, Passed, Rule, Unknown
+from gdrkit.verdict.check_results import check_results, trail_of
+from gdrkit.verdict.findings import subject_name
 from tests.acs_layouts import dump, layout
-from tests.rules.hardware import outcomes
 
 HERE = Path(__file__).parent
 VERDICTS = [line.split() for line in (HERE / "acs_verdicts.txt").read_text().splitlines()]
@@ -36,7 +36,19 @@ def test_the_right_bits_of_a_gb300_are_no_fault():
     assert not failures(
         node, acs_bits_differ, acs_redirect, iommu_groups_differ, iommu_groups_shared, nic_ats_unexpected
     )
-    assert [type(outcome).__name__ for outcome in outcomes(node, acs_bits_differ)].count("Passed") == 5
+    found = {subject_name(one.subject): one for one in check_results(node, [acs_bits_differ])}
+    passed = {port: one.outcome.why for port, one in found.items() if isinstance(one.outcome, Passed)}
+    assert passed == {
+        "0000:00:00.0": "0x1d = xx111x1",
+        "0008:00:00.0": "0x1c = xx111x0",
+        "0008:02:00.0": "0x19 = xx110x1",
+        "0008:02:01.0": "0x15 = xx101x1",
+        "0008:05:00.0": "0x1d = xx111x1",
+    }
+    without = {port for port, one in found.items() if one.outcome == NotApplicable("the port has no ACS")}
+    assert without == {"0008:01:00.0", "0008:04:00.0"} == found.keys() - passed.keys()
+    sources = trail_of(node, found["0008:02:00.0"]).sources
+    assert "ReqRedir- CmpltRedir+" in {source.text for source in sources if source.locator == "ACSCtl"}
 
 
 def test_each_wrong_port_of_a_gb300_is_named_with_the_bits_to_change():

@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from collections import deque
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from gdrkit.agent.native.cuda_abi import REGISTER_PORTABLE, STREAM_NON_BLOCKING
@@ -34,9 +34,10 @@ ONE_QUEUE = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
 SIZES = (0, 1, 4096, 100_000, (512 << 10) + 1, (1 << 20) + 1, LARGEST - 5, LARGEST)
 IN_FLIGHT = 6
 _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
+_STEP = 104_729  # nor of this one
 
 
-def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 200) -> None:
+def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 60) -> None:
     """Run one side, and check every received byte. Without a GPU all memory is host memory."""
     draw = random.Random(seed)
     streams: list[int | None] = [0, None, None]
@@ -88,13 +89,15 @@ def _memory(device: int | None) -> Buffer:
 
 
 def pattern(size: int, seed: int) -> bytes:
-    """Bytes that depend on offset and message, so that misplaced bytes are found."""
-    return (_block(seed) * (size // _PERIOD + 1))[:size]
+    """Bytes that depend on offset and message, so that misplaced bytes are found: random ones, from a place
+    that no other message begins at."""
+    begin = seed * _STEP % _PERIOD
+    return _periods(max(size, LARGEST) // _PERIOD + 2)[begin : begin + size]
 
 
-@lru_cache(maxsize=16)
-def _block(seed: int) -> bytes:
-    return random.Random(seed).randbytes(_PERIOD)
+@cache
+def _periods(count: int) -> bytes:
+    return random.Random(0).randbytes(_PERIOD) * count
 
 
 def _fill(what: Buffer, index: int) -> None:

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -190,10 +191,13 @@ def test_a_header_that_is_replayed_is_refused():
 
 @pytest.mark.parametrize("frame", [b"\x00\x10\x00\x01", b"\xff" * 4], ids=["one more", "largest"])
 def test_a_control_message_that_is_too_long_is_refused_before_it_is_read(frame):
-    with session() as (connection, peer, _):
+    """It comes when the call waits for it: before, what is sent may find the connection closed."""
+    with session() as (connection, peer, _), ThreadPoolExecutor() as pool:
+        waiting = pool.submit(connection.exchange, bytearray(1), timeout=30)
+        assert peer.receive()[0] == "Region"
         peer.sock.sendall(frame)
         with pytest.raises(TransportError, match="control message too long"):
-            connection.exchange(bytearray(1), timeout=30)
+            waiting.result(60)
 
 
 def test_a_peer_that_stops_reading_data_delays_nothing_beyond_the_deadline():

@@ -1,8 +1,10 @@
-"""An anonymized bundle has the verdict and the findings of the original: every node of tests/evidence."""
+"""An anonymized bundle has the verdict and the findings of the original: half of the nodes of
+tests/evidence, every day others."""
 
 from __future__ import annotations
 
 import io
+import random
 import tarfile
 
 import pytest
@@ -13,14 +15,14 @@ from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.report.exit_code import exit_code
-from tests.evidence_nodes import laid_down, names
+from tests.evidence_nodes import diagnosed, laid_down, names
+from tests.seed import SEED
 
 HOSTS = ("zgx-3285", "nvidia", "node", "options")
 """A name that is replaced everywhere, and words that must not be."""
 
 
-def in_short(path):
-    report = diagnose(open_host(str(path)))
+def in_short(report):
     return {
         "exit code": exit_code(report),
         "layer": report.verdict.first_broken_layer,
@@ -69,10 +71,10 @@ def anonymized(source, target, anonymizer):
     return target
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted(random.Random(SEED).sample(names(), len(names()) // 2)))
 def test_the_verdict_of_an_anonymized_node_stays(name, tmp_path):
     source = laid_down(name)
-    before = in_short(source)
     anonymizer = Anonymizer([("host", host) for host in HOSTS])
+    copy = anonymized(source, tmp_path / source.name, anonymizer)
 
-    assert in_short(anonymized(source, tmp_path / source.name, anonymizer)) == before
+    assert in_short(diagnose(open_host(str(copy)))) == in_short(diagnosed(name))

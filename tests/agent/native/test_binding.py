@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,16 +39,23 @@ NAMES = {name for name in vars(cuda_abi) if name.isupper()} | {
 }
 
 
-def outside() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        if HOME not in path.parents:
-            yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text("utf-8"))
+@functools.cache
+def outside() -> dict[str, tuple[ast.AST, ...]]:
+    """The modules that are not in the folder of the two, each as all nodes of its syntax tree."""
+    paths = [path for path in sorted(SOURCE.rglob("*.py")) if HOME not in path.parents]
+    return {
+        path.relative_to(SOURCE).as_posix(): tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
+        for path in paths
+    }
 
 
-def words(tree: ast.AST) -> set[str]:
+def words(nodes: Iterable[ast.AST]) -> set[str]:
     """Every name and attribute in a module."""
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
 
 
 def is_number(node: ast.AST | None) -> bool:
@@ -60,9 +68,9 @@ def is_number(node: ast.AST | None) -> bool:
     return False
 
 
-def numbers_named(tree: ast.AST) -> Iterator[str]:
+def numbers_named(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names that a number is assigned to, alone or in a tuple, and the dictionary keys of numbers."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else (node.target,):
                 several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
@@ -79,22 +87,20 @@ def numbers_named(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_other_module_loads_a_library_or_defines_structures():
-    found = {name for name, tree in outside() if words(tree) & (LOADERS | LAID_OUT)}
+    found = {name for name, nodes in outside().items() if words(nodes) & (LOADERS | LAID_OUT)}
     assert found == set(OTHERS)
 
 
 def test_other_modules_load_neither_of_the_two():
-    for name, tree in outside():
+    for name, nodes in outside().items():
         if name in OTHERS:
-            texts = {
-                n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-            }
+            texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
             assert not [text for text in texts if text.startswith(("libcuda", "libibverbs", "ibv_", "cuD"))]
 
 
 def test_no_number_of_their_headers_is_defined_twice():
-    for name, tree in outside():
-        again = {word for word in numbers_named(tree) if word in NAMES}
+    for name, nodes in outside().items():
+        again = {word for word in numbers_named(nodes) if word in NAMES}
         assert not again, name
 
 
@@ -111,7 +117,7 @@ def test_no_number_of_their_headers_is_defined_twice():
     ],
 )
 def test_a_second_definition_is_detected(code):
-    assert NAMES & set(numbers_named(ast.parse(code)))
+    assert NAMES & set(numbers_named(ast.walk(ast.parse(code))))
 
 
 def test_the_first_available_library_is_loaded_with_typed_functions():

@@ -35,7 +35,7 @@ from tests.repair.apply.scratch import STEPS, machine, needs_depmod, snapshot
 pytestmark = needs_depmod
 OWN = str(Path(gdrkit.__file__).parent / "repair" / "apply")
 KILLED = -signal.SIGKILL
-EVERY = int(os.environ.get("GDRKIT_CRASH_EVERY", "61"))
+EVERY = int(os.environ.get("GDRKIT_CRASH_EVERY", "127"))
 DAY = datetime.date.today().toordinal()
 ALL = os.environ.get("GDRKIT_CRASH_LINES", "") == "all"
 _WRITES = re.compile(

@@ -222,7 +222,7 @@ def test_no_folder_of_a_journal_is_used_that_another_user_puts_in_its_place(tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["etc", "etc/modprobe.d", "lib/modules"])
 def test_whole_repairs_in_a_race_stay_inside_and_can_be_undone(tmp_path, capsys, name):
-    for number in range(20):
+    for number in range(8):
         base = tmp_path / str(number)
         base.mkdir()
         root, outside, link = machine(base / "root"), base / "outside", base / "link"

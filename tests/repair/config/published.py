@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import jsonschema
 
 FOLDER = Path(__file__).parent / "schemas"
 _OPEN = "x-kubernetes-preserve-unknown-fields"
@@ -43,6 +45,20 @@ def strict(found: dict[str, Any], *, patch: bool = False) -> dict[str, Any]:
     if isinstance(found.get("properties", {}).get("metadata"), dict):
         found["properties"]["metadata"] = {"type": "object"}
     return found
+
+
+@functools.cache
+def validator(
+    schema_of: Callable[[str], dict[str, Any]], name: str, *, patch: bool = False, at: str = ""
+) -> Any:
+    """What validates documents by a strict schema, which is prepared and checked once; `at` is a definition
+    in it."""
+    wanted = strict(schema_of(name), patch=patch)
+    if at:
+        wanted = {"$ref": f"#/$defs/{at}", **wanted}
+    kind = jsonschema.validators.validator_for(wanted)
+    kind.check_schema(wanted)
+    return kind(wanted)
 
 
 def _schemas(here: object) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from gdrkit.formats.yaml_values import Scalar, YamlSequence
 from gdrkit.repair.config.output import rendered
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema
 from tests.repair.config.outputs import OUTPUTS, names_of
-from tests.repair.config.published import FOLDER, published, strict
+from tests.repair.config.published import FOLDER, published, validator
 
 CRDS = [name for kind in ("ClusterPolicy", "NVIDIADriver", "NicClusterPolicy") for name in BY_KIND[kind]]
 
@@ -47,14 +47,14 @@ def of_version(names: list[str], kind: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "which"), [(n, s) for n in POLICY for s in BY_KIND["ClusterPolicy"]])
 def test_a_policy_patch_fits_both_versions(name, which):
     for found in objects(name):
-        jsonschema.validate(found, strict(schema(which), patch=True))
+        validator(schema, which, patch=True).validate(found)
 
 
 @pytest.mark.parametrize("which", BY_KIND["ClusterPolicy"])
 def test_a_policy_patch_fits_both_published_versions(which):
-    wanted = strict(published(which), patch=True)
+    wanted = validator(published, which, patch=True)
     for found in (found for name in POLICY for found in objects(name)):
-        jsonschema.validate(found, wanted)
+        wanted.validate(found)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,15 @@ def test_a_policy_patch_fits_both_published_versions(which):
 )
 def test_a_resource_fits_the_version_it_is_for(name, which):
     for found in objects(name):
-        jsonschema.validate(found, strict(schema(which)))
+        validator(schema, which).validate(found)
 
 
 @pytest.mark.parametrize(
     ("name", "which"), of_version(DRIVERS, "NVIDIADriver") + of_version(NIC, "NicClusterPolicy")
 )
 def test_a_resource_fits_the_published_version_it_is_for(name, which):
-    wanted = strict(published(which))
     for found in objects(name):
-        jsonschema.validate(found, wanted)
+        validator(published, which).validate(found)
 
 
 @pytest.mark.parametrize("schema_of", [schema, published], ids=["ours", "published"])
@@ -85,7 +84,7 @@ def test_a_wrong_setting_of_the_driver_is_rejected(wrong, schema_of):
         ("NVIDIADriver-v26.7.0", {"spec": wrong}),
     ):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(found, strict(schema_of(which), patch=True))
+            validator(schema_of, which, patch=True).validate(found)
 
 
 @pytest.mark.parametrize("name", NIC)
@@ -94,7 +93,7 @@ def test_a_wrong_resource_of_the_network_operator_is_rejected(name):
     (found,) = objects(name)
     for wrong in ({"ofedDrivers": {}}, {"ofedDriver": {"image": 1}}, {"ofedDriver": {"version": "1"}}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, strict(published(which)))
+            validator(published, which).validate({**found, "spec": {**found["spec"], **wrong}})
 
 
 @pytest.mark.parametrize("which", CRDS)
@@ -118,15 +117,15 @@ def compare(reduced: Any, full: dict[str, Any], path: str) -> None:
 @pytest.mark.parametrize("name", names_of("machineconfig"))
 def test_a_machine_config_contains_valid_ignition(name):
     (found,) = objects(name)
-    jsonschema.validate(found, strict(schema("MachineConfig")))
-    for wanted in (schema("Ignition"), published("Ignition-3.2")):
-        jsonschema.validate(found["spec"]["config"], strict(wanted))
+    validator(schema, "MachineConfig").validate(found)
+    for wanted in (validator(schema, "Ignition"), validator(published, "Ignition-3.2")):
+        wanted.validate(found["spec"]["config"])
 
 
 @pytest.mark.parametrize("name", names_of("butane"))
 def test_butane_knows_every_key(name):
     (found,) = objects(name)
-    jsonschema.validate(found, strict(schema("Butane")))
+    validator(schema, "Butane").validate(found)
 
 
 TALOS = [
@@ -138,21 +137,21 @@ TALOS = [
 @pytest.mark.parametrize(("name", "ours", "theirs"), TALOS)
 def test_talos_knows_every_key(name, ours, theirs):
     for found in objects(name):
-        for wanted in (schema(ours), published(theirs)):
-            jsonschema.validate(found, strict(wanted))
+        for wanted in (validator(schema, ours), validator(published, theirs)):
+            wanted.validate(found)
 
 
 @pytest.mark.parametrize("name", names_of("talos", "schematic"))
 def test_the_image_factory_knows_every_key(name):
     for found in objects(name):
-        jsonschema.validate(found, strict(published("Talos-schematic")))
+        validator(published, "Talos-schematic").validate(found)
 
 
 @pytest.mark.parametrize("name", names_of("cloud-init"))
 def test_cloud_init_knows_every_key(name):
     assert rendered(OUTPUTS[name]).startswith("#cloud-config\n")
     (found,) = objects(name)
-    jsonschema.validate(found, strict(published("cloud-config")))
+    validator(published, "cloud-config").validate(found)
 
 
 WRONG = [
@@ -177,17 +176,17 @@ WRONG = [
 
 @pytest.mark.parametrize(("which", "name", "place", "value"), WRONG)
 def test_a_wrong_place_or_value_is_rejected(which, name, place, value):
-    wanted = strict(schema(which) if which == "Butane" else published(which))
+    wanted = validator(schema if which == "Butane" else published, which)
     found = objects(name)[0]
     found = copy.deepcopy(found["spec"]["config"] if which.startswith("Ignition") else found)
-    jsonschema.validate(found, wanted)
+    wanted.validate(found)
     *way, last = [int(word) if word.isdigit() else word for word in place.split(".")]
     here: Any = found
     for word in way:
         here = here[word]
     here[last] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(found, wanted)
+        wanted.validate(found)
 
 
 def test_each_schema_has_a_source_and_a_licence():
