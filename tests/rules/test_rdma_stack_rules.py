@@ -8,6 +8,7 @@ from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.node import Node
 from gdrkit.programs.verbs.rules import provider_lacks_dmabuf, verbs_lacks_dmabuf
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.driver_ignores_peer_memory import brought_by_ofed, driver_ignores_peer_memory
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
@@ -378,6 +379,45 @@ def test_a_thor_needs_a_newer_kernel_or_broadcoms_driver_and_no_ofed():
     machine = node(rdma_device("bnxt_re0", pci_driver="bnxt_en"), files)
     found = failed(machine, kernel_lacks_dmabuf, the_device(machine))
     assert "Linux 6.6" in found.advice and "Do not install DOCA-OFED" in found.advice
+
+
+# -- memlock-limit in a container --------------------------------------------------------------------------
+
+DOCKERS, WITH_IPC_LOCK, WITH_SYS_RESOURCE = "00000000a80425fb", "00000000a80465fb", "00000000a90425fb"
+
+
+def container(limit: str, capabilities: str, hard: str = "65536") -> Node:
+    line = f"Max locked memory         {limit}                {hard}                bytes\n"
+    files = {
+        "proc/self/limits": line,
+        "proc/self/status": f"Name:\tcat\nCapEff:\t{capabilities}\n",
+        "proc/self/uid_map": "         0          0 4294967295\n",
+        ".dockerenv": "",
+    }
+    return node(rdma_device(), files)
+
+
+def test_a_container_that_can_lock_nothing_blocks_every_registration():
+    found = failed(container("65536", DOCKERS), memlock_limit)
+
+    assert set(found.takes or ()) == set(REGISTRATION)
+    assert "--cap-add IPC_LOCK" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("limit", "capabilities", "hard"),
+    [
+        ("8388608", DOCKERS, "8388608"),  # a small program may do
+        ("65536", DOCKERS, "unlimited"),  # `ulimit -l unlimited` is enough
+        ("65536", WITH_SYS_RESOURCE, "65536"),  # and here as well
+    ],
+)
+def test_a_container_that_may_lock_enough_is_warned(limit: str, capabilities: str, hard: str):
+    assert failed(container(limit, capabilities, hard), memlock_limit).takes is None
+
+
+def test_a_container_with_the_capability_has_no_limit():
+    assert passes(container("65536", WITH_IPC_LOCK), memlock_limit)
 
 
 # -- provider-lacks-dmabuf ---------------------------------------------------------------------------------
