@@ -124,6 +124,7 @@ CODES: Mapping[str, str] = {
     "driver-ignores-peer-memory": "rules.driver_ignores_peer_memory",
     "rdma-lacks-peer-api": "rules.rdma_lacks_peer_api",
     "verbs-lacks-dmabuf": "programs.verbs.rules",
+    "provider-lacks-dmabuf": "programs.verbs.rules",
     "devmem-header-split-off": "rules.tcp_to_gpu",
     "efa-driver-too-old": "programs.aws_ofi_nccl.rules",
     "efa-p2p-unavailable": "programs.aws_ofi_nccl.rules",

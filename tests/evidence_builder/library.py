@@ -26,9 +26,13 @@ _MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
 def shared_object(
-    soname: str, exports: Iterable[str], architecture: str = "x86_64", data: bytes = b""
+    soname: str,
+    exports: Iterable[str],
+    architecture: str = "x86_64",
+    data: bytes = b"",
+    imports: Iterable[str] = (),
 ) -> bytes:
-    """An ELF shared object that defines these functions. `data` becomes its .rodata."""
+    """An ELF shared object that defines and imports these functions. `data` becomes its .rodata."""
     strings = bytearray(b"\0")
 
     def text(name: str) -> int:
@@ -39,6 +43,8 @@ def shared_object(
     symbols = b"\0" * 24
     for name in exports:
         symbols += struct.pack("<IBBHQQ", text(name), 0x12, 0, 1, 0x1000, 16)
+    for name in imports:
+        symbols += struct.pack("<IBBHQQ", text(name), 0x12, 0, 0, 0, 0)
     dynamic = struct.pack("<qQqQ", 14, named, 0, 0)  # DT_SONAME, DT_NULL
     bodies = [  # name, type, flags, content, link, info, entry size
         (".text", 1, 6, b"\xc3" * 16, 0, 0, 0),

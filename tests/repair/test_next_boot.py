@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copy, copytree
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +22,8 @@ from gdrkit.report.text import text
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import build, laid_down
+from tests.evidence_builder import node
+from tests.evidence_nodes import FOLDER, build, laid_down
 from tests.hiding_host import HidingHost
 
 RUNNING, NEWER = "5.15.0-119-generic", "5.15.0-125-generic"
@@ -158,8 +160,86 @@ def test_a_newer_kernel_without_the_driver_blocks_and_its_package_repairs_it(tre
     assert found is not None and (found.state, found.kernel) == (State.BLOCKED, NEWER)
     assert found.cause == "driver-not-loaded"
     assert found.seen == f"Linux {NEWER}, which boots next, has no NVIDIA module"
-    assert found.commands == (f"sudo apt-get install -y linux-modules-nvidia-535-server-{NEWER}",)
+    package = f"sudo apt-get install -y linux-modules-nvidia-535-server-{NEWER}"
+    assert found.commands == (
+        package,
+        "gdr doctor",
+    )  # whether that kernel has the peer-memory API is not seen
     assert found.confidence is Confidence.LIKELY
+
+
+STUB, PROPRIETARY, OPEN = 'peermem = "stub"\n', 'flavour = "proprietary"\n', 'flavour = "open"\n'
+API, NO_API = 'inbox_peer_api = "ib_core"\n', 'inbox_peer_api = ""\n'
+
+
+def with_modules(tree: Path, tmp_path: Path, driver: str, rdma: str = API) -> Host:
+    """The tree, and a newer kernel with its own modules, made as those of a node that runs it."""
+    described = tmp_path / "described" / "newer"
+    described.mkdir(parents=True)
+    copy(FOLDER / "presets.toml", described.parent)
+    own = (FOLDER / "ubuntu-22.04-peer-api" / "node.toml").read_text()
+    start, driver_table, rest = own.partition("[driver]\n")
+    kernel = f'[kernel]\nrelease = "{NEWER}"\n[rdma]\n{rdma}{driver_table}{driver}'
+    (described / "node.toml").write_text(f"{start}{kernel}{rest}")
+    (tmp_path / "other").mkdir()
+    other = node.write(described, tmp_path / "other")
+    copytree(other / "lib/modules" / NEWER, tree / "lib/modules" / NEWER)
+    boot = {f"boot/vmlinuz-{kernel}": "" for kernel in (RUNNING, NEWER)}
+    return write(tree, **boot, **{"etc/default/grub": "GRUB_DEFAULT=0\n"})
+
+
+def test_the_next_kernels_own_modules_close_nothing(tree, tmp_path):
+    """Ubuntu's 5.15 has the peer-memory API, and the module of the newer build fits it. Only whether the
+    driver's init function succeeds is left open."""
+    found = after(with_modules(tree, tmp_path, PROPRIETARY))
+    assert found == NextBoot(state=State.UNKNOWN, seen="result of loading nvidia at boot")
+
+
+def test_a_stub_of_the_next_kernel_takes_the_path_away(tree, tmp_path):
+    found = after(with_modules(tree, tmp_path, PROPRIETARY + STUB, NO_API))
+    assert found is not None
+    assert (found.state, found.kernel, found.cause) == (State.BLOCKED, NEWER, "peermem-stub")
+    assert found.seen.startswith(f"Linux {NEWER}, which boots next: nvidia-peermem.ko does not load")
+    assert found.commands == (f"sudo apt-get install -y linux-modules-nvidia-535-server-open-{NEWER}",)
+    assert found.confidence is Confidence.LIKELY
+    report = report_on(node_of(open_host(str(tree))))
+    assert (report.verdict.state, exit_code(report)) == ("ready", 1)
+
+
+def test_a_stub_is_no_loss_beside_open_modules(tree, tmp_path):
+    found = after(with_modules(tree, tmp_path, OPEN + STUB, NO_API))
+    assert found is not None and found.state is not State.BLOCKED
+
+
+def test_a_module_of_the_next_kernel_whose_api_is_gone_does_not_load(tree, tmp_path):
+    """It was built against an OFED that this kernel does not have."""
+    found = after(with_modules(tree, tmp_path, PROPRIETARY, NO_API))
+    assert found is not None and (found.state, found.cause) == (State.BLOCKED, "module-symbol-missing")
+
+
+def test_what_nothing_loads_is_missing_on_the_next_kernel_as_well(tree, tmp_path):
+    (tree / PERSISTENT).unlink()
+    found = after(with_modules(tree, tmp_path, PROPRIETARY))
+    assert found is not None and (found.cause, found.kernel) == ("peermem-not-persistent", NEWER)
+    assert found.steps == (RemedyName.PERSIST_PEERMEM,)
+
+
+@pytest.mark.parametrize("hidden", ["nvidia.ko", "nvidia-peermem.ko", "mlx5_ib.ko", ""])
+def test_modules_of_the_next_kernel_that_are_not_seen_leave_it_open(tree, tmp_path, hidden):
+    host = with_modules(tree, tmp_path, PROPRIETARY + STUB, NO_API)
+    folder = tree / "lib/modules" / NEWER
+    path = next(folder.glob(f"**/{hidden}*")) if hidden else folder
+    found = after(HidingHost(host, {path.relative_to(tree).as_posix()}))
+    assert found is not None and found.state is State.UNKNOWN
+
+
+def test_the_drivers_package_alone_is_no_repair_without_the_peer_memory_api(tree, tmp_path):
+    """It would bring the proprietary driver and a stub: what the next boot must not find."""
+    none = 'without = ["nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm"]\npeermem = "none"\n'
+    found = after(with_modules(tree, tmp_path, none, NO_API))
+    assert found is not None and found.cause == "driver-not-loaded"
+    assert "no peer-memory API" in found.seen
+    assert found.commands == (f"sudo apt-get install -y linux-modules-nvidia-535-server-open-{NEWER}",)
 
 
 def test_dkms_without_headers_is_told_to_build(tree):

@@ -138,5 +138,8 @@ class TestWithoutAnRdmaDevice:
 def test_a_nic_in_flash_recovery_is_named():
     """lspci: `Memory controller: Mellanox MT2910 Family [ConnectX-7 Flash Recovery]`, 15b3:0218."""
     node = machine(NEAR_WITHOUT.replace("cx7-ib", "cx7-recovery") + FAR, commands={("dmesg",): LINUX})
-    state = judge_node(node).of("nccl")
+    found = judge_node(node)
+    state = found.of("nccl")
     assert (state.state, state.cause and state.cause.rule.code) == (State.BLOCKED, "nic-failed")
+    advice = {one.advice for one in found.findings if one.code == "nic-failed"}
+    assert any("-i IMAGE burn" in words and "mlxfwreset" not in words for words in advice)

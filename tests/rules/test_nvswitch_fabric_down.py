@@ -9,7 +9,8 @@ import pytest
 from gdrkit.evidence import Confidence, Host
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import FABRIC_MANAGER, PROBE_CUDA
-from gdrkit.facts.nvswitch import may_have_switches
+from gdrkit.facts.nvswitch import may_have_switches, other_fabric_manager
+from gdrkit.facts.packages import Package, installed
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import what_then
 from gdrkit.rules.nvswitch_fabric_down import nvswitch_fabric_down
@@ -51,6 +52,26 @@ def test_a_fabric_that_is_not_complete_blocks_every_gpu(good: Host, state: str, 
     assert {f.code for f in found.findings if f.status == "failed"} == {"nvswitch-fabric-down"}
     assert len({f.subject for f in found.findings if f.status == "failed"}) == 8
     assert [step.remedy.name for step in chain] == ["start-fabric-manager", "power-cycle"]
+
+
+@pytest.mark.parametrize(
+    ("manager", "version", "other"),
+    [
+        ("nvidia-fabricmanager-570", "570.133.20-1", "570.133.20"),
+        ("nvidia-fabricmanager", "1:570.133.20-1", "570.133.20"),
+        ("nvidia-fabricmanager-570", "570.158.01-0ubuntu1", ""),  # the driver's
+        ("nvidia-fabricmanager-dev-570", "570.133.20-1", ""),
+    ],
+)
+def test_a_fabric_manager_of_another_version_than_the_driver_is_named(good, manager, version, other):
+    node = Node(AlteredHost(good, smi=fabric("In Progress", "N/A")))
+    package = {manager: Package(manager, version, "dpkg")}
+    node = node.after("installed", [installed.becomes(package)])
+    seen = next(one for one in judge_node(node).findings if one.code == "nvswitch-fabric-down")
+
+    assert other_fabric_manager(node) == other
+    assert ("Fabric Manager is 570.133.20, the driver 570.158.01" in seen.seen) is bool(other)
+    assert ("Install nvidia-fabricmanager 570.158.01" in seen.advice) is bool(other)
 
 
 @pytest.mark.parametrize(("state", "status"), [("Completed", "Success"), ("N/A", "N/A")])

@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.diagnosis import report_on
-from gdrkit.facts.rdma import ports
+from gdrkit.facts.rdma import RdmaDevice, RdmaPort, ports, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -253,7 +253,9 @@ class TestNoRdmaDevice:
         node = machine(GPU_ALONE.format(model), files=files)
 
         if by_tcp:
-            assert "TCPXO" in missing(node, no_rdma_device).source
+            found = failed(node, no_rdma_device)
+            assert "by design" in found.seen and "TCPXO" in found.advice
+            assert {judged(node).of(name).state for name in ("nccl", "verbs")} == {State.IMPOSSIBLE}
         else:
             assert failed(node, no_rdma_device).permanent == frozenset()
             assert judged(node).of("nccl").state is State.BLOCKED
@@ -309,6 +311,47 @@ class TestPortDown:
             "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0"
         )
         missing(machine(without=(f"{place}/ports",)), port_down)
+
+
+class TestLinkOfAPort:
+    """What a port that is down waits for: an Ethernet port shows Disabled without carrier as well."""
+
+    @staticmethod
+    def advice(
+        layer: str, board: str = "MT_0000000838", others: str = "InfiniBand", physical="Disabled"
+    ) -> str:
+        def device(name: str, of: str) -> RdmaDevice:
+            return RdmaDevice(name, "0000:18:00.0", "mlx5_core", of)
+
+        down = RdmaPort("mlx5_0", 1, "DOWN", "Disabled", 40, layer)
+        alike = [RdmaPort(name, 1, "ACTIVE", "LinkUp", 400, others) for name in ("mlx5_8", "mlx5_9")]
+        devices = [device("mlx5_0", board), *(device(one.device, "MT_0000000838") for one in alike)]
+        node = machine().after(
+            "down",
+            [
+                rdma_devices.becomes(tuple(devices)),
+                *(ports.becomes((port,), port.device) for port in (down, *alike)),
+            ],
+        )
+        return next(one for one in outcomes(node, port_down) if isinstance(one, Failed)).advice
+
+    @pytest.mark.parametrize(
+        ("layer", "others", "value"), [("Ethernet", "InfiniBand", 1), ("InfiniBand", "Ethernet", 2)]
+    )
+    def test_one_that_differs_from_its_siblings_is_set_to_another_link_layer(self, layer, others, value):
+        said = self.advice(layer, others=others)
+        assert f"set to {layer}" in said and f"LINK_TYPE_P1={value}" in said and "likely" in said
+
+    def test_ethernet_that_is_disabled_may_have_no_link(self):
+        said = self.advice("Ethernet", others="Ethernet")
+        assert "it is turned off, or there is no link" in said and "LINK_TYPE" not in said
+
+    def test_a_nic_of_another_board_is_no_sibling(self):
+        assert "LINK_TYPE" not in self.advice("Ethernet", board="MT_0000000359")
+
+    def test_infiniband_that_is_disabled_is_turned_off(self):
+        said = self.advice("InfiniBand")
+        assert "turned off. `sudo ibportstate" in said and "no link" not in said
 
 
 class TestPortOnOneLane:

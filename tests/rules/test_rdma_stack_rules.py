@@ -7,7 +7,8 @@ import pytest
 from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.node import Node
-from gdrkit.programs.verbs.rules import verbs_lacks_dmabuf
+from gdrkit.programs.verbs.rules import provider_lacks_dmabuf, verbs_lacks_dmabuf
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.driver_ignores_peer_memory import brought_by_ofed, driver_ignores_peer_memory
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
@@ -18,6 +19,7 @@ from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
 from gdrkit.verdict.cells import paths_closed_by
 from tests.evidence_builder.library import DMABUF as DMABUF_CALL
 from tests.evidence_builder.library import VERBS, shared_object
+from tests.memory_host import MemoryHost
 from tests.module_builder import build_module
 from tests.rules.machines import (
     API,
@@ -377,3 +379,101 @@ def test_a_thor_needs_a_newer_kernel_or_broadcoms_driver_and_no_ofed():
     machine = node(rdma_device("bnxt_re0", pci_driver="bnxt_en"), files)
     found = failed(machine, kernel_lacks_dmabuf, the_device(machine))
     assert "Linux 6.6" in found.advice and "Do not install DOCA-OFED" in found.advice
+
+
+# -- memlock-limit in a container --------------------------------------------------------------------------
+
+DOCKERS, WITH_IPC_LOCK, WITH_SYS_RESOURCE = "00000000a80425fb", "00000000a80465fb", "00000000a90425fb"
+
+
+def container(limit: str, capabilities: str, hard: str = "65536") -> Node:
+    line = f"Max locked memory         {limit}                {hard}                bytes\n"
+    files = {
+        "proc/self/limits": line,
+        "proc/self/status": f"Name:\tcat\nCapEff:\t{capabilities}\n",
+        "proc/self/uid_map": "         0          0 4294967295\n",
+        ".dockerenv": "",
+    }
+    return node(rdma_device(), files)
+
+
+def test_a_container_that_can_lock_nothing_blocks_every_registration():
+    found = failed(container("65536", DOCKERS), memlock_limit)
+
+    assert set(found.takes or ()) == set(REGISTRATION)
+    assert "--cap-add IPC_LOCK" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("limit", "capabilities", "hard"),
+    [
+        ("8388608", DOCKERS, "8388608"),  # a small program may do
+        ("65536", DOCKERS, "unlimited"),  # `ulimit -l unlimited` is enough
+        ("65536", WITH_SYS_RESOURCE, "65536"),  # and here as well
+    ],
+)
+def test_a_container_that_may_lock_enough_is_warned(limit: str, capabilities: str, hard: str):
+    assert failed(container(limit, capabilities, hard), memlock_limit).takes is None
+
+
+def test_a_container_with_the_capability_has_no_limit():
+    assert passes(container("65536", WITH_IPC_LOCK), memlock_limit)
+
+
+# -- provider-lacks-dmabuf ---------------------------------------------------------------------------------
+
+FOLDER = "usr/lib/x86_64-linux-gnu"
+REGISTERS = "ibv_cmd_reg_dmabuf_mr"
+
+
+def device(driver: str) -> RdmaDevice:
+    return RdmaDevice("rdma0", driver=driver)
+
+
+def verbs(release: int, provider: str = "", imports: tuple[str, ...] = (), suffix: int = 34) -> MemoryHost:
+    """libibverbs of a release of rdma-core, and the file of one provider."""
+    version = f"libibverbs.so.1.14.{release}.0"
+    files = {f"{FOLDER}/{version}": shared_object("libibverbs.so.1", (*VERBS, DMABUF_CALL))}
+    if provider:
+        name = f"{FOLDER}/libibverbs/lib{provider}-rdmav{suffix}.so"
+        files[name] = shared_object(name, (), imports=("ibv_cmd_reg_mr", *imports))
+    return MemoryHost(files, links={LIBRARY: version})
+
+
+@pytest.mark.parametrize(
+    ("driver", "provider"), [("ice", "irdma"), ("bnxt_en", "bnxt_re"), ("efa", "efa"), ("mana", "mana")]
+)
+def test_the_file_of_a_provider_shows_whether_it_registers_dma_bufs(driver: str, provider: str):
+    """Whatever the release: a distribution may have backported it."""
+    lacks, has = verbs(64, provider), verbs(39, provider, (REGISTERS,))
+
+    assert provider in failed(node(lacks), provider_lacks_dmabuf, device(driver)).seen
+    assert passes(node(has), provider_lacks_dmabuf, device(driver))
+    assert paths_closed_by(provider_lacks_dmabuf.takes(device(driver))) == ("dmabuf",)
+
+
+@pytest.mark.parametrize(
+    ("driver", "first"), [("efa", 38), ("ice", 45), ("bnxt_en", 48), ("mana", 57), ("ionic_rdma", 61)]
+)
+def test_without_the_file_the_release_of_rdma_core_decides(driver: str, first: int):
+    """Read in the sources of rdma-core, at its tags."""
+    assert (
+        f"rdma-core {first} or newer"
+        in failed(node(verbs(first - 1)), provider_lacks_dmabuf, device(driver)).expected
+    )
+    assert passes(node(verbs(first)), provider_lacks_dmabuf, device(driver))
+
+
+def test_a_provider_as_old_as_the_function_is_left_to_verbs_lacks_dmabuf():
+    assert does_not_apply(node(verbs(34)), provider_lacks_dmabuf, device("mlx5_core"))
+    assert does_not_apply(node(verbs(34)), provider_lacks_dmabuf, device("hns3"))
+
+
+def test_of_two_providers_none_is_taken_for_the_loaded_one():
+    both = verbs(39, "irdma"), verbs(39, "irdma", (REGISTERS,), suffix=57)
+
+    assert "irdma" in failed(node(*both), provider_lacks_dmabuf, device("ice")).seen  # by the release, 39
+
+
+def test_a_provider_of_which_nothing_was_collected_is_unknown():
+    assert missing(node(complete=False), provider_lacks_dmabuf, device("ice")).source == "libibverbs"

@@ -15,10 +15,11 @@ from gdrkit.node import Node, fact, first_of, if_missing, likely
 __all__ = [
     "Distribution", "Product", "architecture", "boot_parameter", "command_line",
     "config_option",
-    "distribution", "hostname", "lockdown", "modules_disabled", "product", "release",
-    "split_command_line", "tainted", "version",
+    "distribution", "hostname", "is_running", "lockdown", "modules_disabled", "product", "release",
+    "require_running", "split_command_line", "tainted", "version",
 ]  # fmt: skip
 
+OWN_CONFIG = "proc/config.gz"
 _CONFIG_LIMIT_BYTES = 8 << 20  # a kernel configuration has about 0.3 MB
 
 
@@ -51,6 +52,20 @@ def release(node: Node) -> str:
     return first_of(the_running_kernel, the_kernel_banner, uname, likely(node, the_only_kernel_with_modules))
 
 
+@fact
+def is_running(node: Node) -> bool:
+    """Whether the kernel that is judged is the one that runs: until a boot of another one is supposed."""
+    del node
+    return True
+
+
+def require_running(node: Node, source: str) -> None:
+    """Raises EvidenceMissing for what a kernel shows of itself, where another one is judged than runs."""
+    if not is_running(node):
+        missing = Missing(f"{source} of Linux {release(node)}", MissingReason.UNDECIDED, "gdr doctor")
+        raise EvidenceMissing(missing)
+
+
 def _checked(text: str) -> str:
     """A release, which names folders and is a word of commands: Linux Makefile, filechk_kernel.release.
 
@@ -64,7 +79,12 @@ def _checked(text: str) -> str:
 def built_by_debian(node: Node) -> bool:
     """Whether Debian built this kernel, by the address in its banner. False where the banner is not
     known."""
-    return if_missing(False, lambda: "(debian-kernel@lists.debian.org)" in node.text("proc/version"))
+    return if_missing(False, lambda: "(debian-kernel@lists.debian.org)" in _banner(node))
+
+
+def _banner(node: Node) -> str:
+    require_running(node, "banner")
+    return node.text("proc/version")
 
 
 def _module_folders(node: Node) -> tuple[str, ...]:
@@ -227,11 +247,13 @@ def _config(node: Node) -> str:
     for path in (
         f"boot/config-{kernel}",
         f"lib/modules/{kernel}/config",
-        "proc/config.gz",
+        OWN_CONFIG,
         f"usr/src/linux-headers-{kernel}/.config",
         f"lib/modules/{kernel}/build/.config",
     ):
         try:
+            if path == OWN_CONFIG:
+                require_running(node, path)
             text = _unpacked(node.read(path))
         except EvidenceMissing as error:
             reason = reason or error.fresh()

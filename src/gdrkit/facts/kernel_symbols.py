@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.kernel import config_option, release
+from gdrkit.facts.kernel import config_option, release, require_running
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
@@ -182,13 +182,18 @@ def export_tables(node: Node) -> bytes:
     The kernel lists them only with CONFIG_KALLSYMS_ALL; raises EvidenceMissing where they are not listed.
     The file has 10 MB or more and takes the kernel 50 ms to write, so it is read once, and only if needed.
     """
-    text = if_absent(b"", node.read, "proc/kallsyms")
+    text = if_absent(b"", _kallsyms, node)
     found = b"".join(re.findall(rb" (?:__ksymtab_[^ \n]*|__start___ksymtab_gpl)\n", text))
     if b" __ksymtab_" not in found:
         raise EvidenceMissing(
             Missing("proc/kallsyms (__ksymtab)", MissingReason.UNDECIDED, "grep -w vmlinux Module.symvers")
         )
     return found
+
+
+def _kallsyms(node: Node) -> bytes:
+    require_running(node, "proc/kallsyms")
+    return node.read("proc/kallsyms")
 
 
 def _is_gpl_only(node: Node, symbol: str) -> bool | None:
@@ -350,7 +355,7 @@ def _may_export(node: Node, symbol: str, candidates: tuple[str, ...]) -> Iterabl
     kernel/module/kallsyms.c, is_core_symbol(). A variable may be exported by any module.
     """
     name = re.escape(symbol.encode())
-    found = re.search(rb" [TW] %s\t\[([^]\n]+)\]\n" % name, if_missing(b"", node.read, "proc/kallsyms"))
+    found = re.search(rb" [TW] %s\t\[([^]\n]+)\]\n" % name, if_missing(b"", _kallsyms, node))
     holders = (found[1].decode("ascii", "replace"),) if found else ()
     return dict.fromkeys((*holders, *(candidates or if_missing((), lambda: tuple(loaded(node))))))
 

@@ -246,9 +246,19 @@ def memlock_limit_bytes(node: Node) -> int | None:
 
     Source: proc(5), /proc/<pid>/limits. In a bundle it is the collector's limit, which equals a shell's.
     """
-    match = re.search(
-        r"^Max locked memory +(?P<soft>[0-9]{1,20}|unlimited) ", node.text("proc/self/limits"), re.MULTILINE
-    )
+    return _memlock_limits(node)[0]
+
+
+@fact
+def memlock_ceiling_bytes(node: Node) -> int | None:
+    """How far that process may raise the limit itself, in bytes; None is unlimited."""
+    return _memlock_limits(node)[1]
+
+
+def _memlock_limits(node: Node) -> tuple[int | None, int | None]:
+    pattern = r"^Max locked memory +([0-9]{1,20}|unlimited) +([0-9]{1,20}|unlimited)\b"
+    match = re.search(pattern, node.text("proc/self/limits"), re.MULTILINE)
     if match is None:
         raise FormatError("no line `Max locked memory`")
-    return None if match["soft"] == "unlimited" else int(match["soft"])
+    soft, hard = (None if word == "unlimited" else int(word) for word in match.groups())
+    return soft, hard

@@ -18,7 +18,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.missing import absent, is_loop
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.kernel import release
+from gdrkit.facts.kernel import is_running, release
 from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.formats import kmod_index
@@ -63,7 +63,7 @@ def require_index(node: Node) -> None:
     where depmod did not run, modprobe finds no module."""
     try:
         path = f"{modules_dir(node)}/modules.dep"
-        if node.confidence(modules_dir) is not Confidence.CERTAIN:
+        if is_running(node) and node.confidence(modules_dir) is not Confidence.CERTAIN:
             path = "proc/sys/kernel/osrelease"
         elif node.exists(path) or node.exists(f"{path}.bin") or not _in_a_container(node):
             return

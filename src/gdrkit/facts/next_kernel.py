@@ -148,6 +148,15 @@ def _require_no_builder(node: Node, kernel: str) -> None:
         raise _undecided(f"driver that akmods may build for {kernel}", ask)
 
 
+def rdma_stack_may_be_built(node: Node, kernel: str) -> bool:
+    """Whether DKMS may build an OFED's RDMA modules for a kernel at boot, in place of those that it has.
+
+    Source: MLNX_OFED, package mlnx-ofed-kernel-dkms."""
+    builds = [one for one in if_absent((), dkms, node) if one.name.startswith("mlnx-ofed-kernel")]
+    ready = any(one.kernel == kernel and one.state == "installed" for one in builds)
+    return bool(builds) and not ready and has_headers(node, kernel)
+
+
 def has_headers(node: Node, kernel: str) -> bool:
     """Whether the headers of a kernel are there, where dkms looks: lib/modules/<kernel>/build. Red Hat's
     kernels have that link without them."""

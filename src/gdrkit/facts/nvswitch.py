@@ -6,10 +6,12 @@ import re
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.commands import DMESG, FABRIC_MANAGER, NVIDIA_SMI
+from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import since_driver_load
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.gpu_chips import by_device_id
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu, would_start
+from gdrkit.facts.packages import installed
 from gdrkit.facts.pci import NVIDIA, PciGpu, devices, gpus
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.virtual import virtual_machine
@@ -106,3 +108,19 @@ def _by_log(node: Node) -> str:
             node.cite(DMESG.line, text=line.text, line=line.number, confidence=Confidence.LIKELY)
             return line.text
     return ""
+
+
+@fact
+def other_fabric_manager(node: Node) -> str:
+    """The version of the installed Fabric Manager if it is not the running driver's; "" if it is, or if
+    either is not known. It refuses to start beside a driver of another version.
+
+    The packages are nvidia-fabricmanager-BRANCH, of Ubuntu, and nvidia-fabricmanager, of NVIDIA's
+    repositories."""
+    running = if_missing("", driver_version, node)
+    found = {
+        re.split(r"[-+~]", package.version)[0].rpartition(":")[2]
+        for name, package in if_missing({}, installed, node).items()
+        if re.fullmatch(r"nvidia-fabric-?manager(?:-\d+)?", name)
+    }
+    return found.pop() if running and len(found) == 1 and running not in found else ""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.kernel import config_option, release, version
+from gdrkit.facts.kernel import config_option, is_running, release, require_running, version
 from gdrkit.facts.keyrings import BUILTIN, collected_certificates, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content, stored
@@ -315,11 +315,14 @@ def _by_name(node: Node, path: str, found: Signature) -> SignatureCheck:
         return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
     if found.subject_key_id is not None:
         known = found.subject_key_id in held.names
+        if not known:
+            require_running(node, f"key {found.subject_key_id}, if one is built into it,")
         name = held.names.get(found.subject_key_id, "")
         if known and _is_altered(node, path, found):
             return SignatureCheck(SignatureState.BROKEN, name)
         return SignatureCheck(SignatureState.VERIFIED if known else SignatureState.UNKNOWN_KEY, name)
     if not held.has_name(found.issuer):
+        require_running(node, f"key of {found.issuer}, if one is built into it,")
         return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer)
     # A key of this name exists. Builds use one name for many keys; the serial number of the kernel's own
     # modules distinguishes its key from those of other builds.
@@ -345,7 +348,7 @@ def _signers_of_loaded(node: Node) -> Iterator[TrustedKey]:
     """Signers of loaded out-of-tree modules that the kernel has verified: those without the taint E.
 
     Yielded one by one, because decompressing a driver to reach the signature at its end takes long."""
-    running = if_absent((), lambda: tuple(loaded(node).values()))
+    running = if_absent((), lambda: tuple(loaded(node).values()) if is_running(node) else ())
     names = (m.name for m in running if "O" in m.taint and not set("EF") & set(m.taint))
     for found in each_known(lambda name: signature(node, module_path(node, name)), names):
         if found is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import modules
-from gdrkit.facts.kernel import config_option
+from gdrkit.facts.kernel import config_option, require_running
 from gdrkit.facts.peer_memory import exporter
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -114,6 +114,7 @@ def is_built_in(node: Node, module: str) -> bool:
     folder = f"sys/module/{module}"
 
     def in_sysfs() -> bool | None:
+        require_running(node, folder)
         return not node.exists(f"{folder}/initstate") if node.exists(folder) else None
 
     known = if_missing(None, in_sysfs)

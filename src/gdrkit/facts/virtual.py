@@ -145,7 +145,7 @@ def _by_product(node: Node) -> str:
     return ""
 
 
-SYS_ADMIN = 21  # include/uapi/linux/capability.h, CAP_SYS_ADMIN
+IPC_LOCK, SYS_ADMIN, SYS_RESOURCE = 14, 21, 24  # include/uapi/linux/capability.h, CAP_*
 
 
 STATUS = "proc/self/status"
@@ -159,11 +159,18 @@ EVERY_USER = ["0", "0", "4294967295"]
 
 
 @fact
-def is_administrator(node: Node) -> bool:
-    """Whether that process has CAP_SYS_ADMIN in the initial user namespace: what capable() asks."""
+def has_capability(node: Node, number: int) -> bool:
+    """Whether the process of the evidence has a capability in the initial user namespace: what capable()
+    asks."""
     found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", node.text(STATUS), re.MULTILINE)
     if found is None:
         raise FormatError("no line `CapEff`")
-    if not int(found[1], 16) >> SYS_ADMIN & 1:
+    if not int(found[1], 16) >> number & 1:
         return False
     return node.text(USERS).split() == EVERY_USER
+
+
+@fact
+def is_administrator(node: Node) -> bool:
+    """Whether that process has CAP_SYS_ADMIN."""
+    return has_capability(node, SYS_ADMIN)

@@ -244,6 +244,16 @@ class Elf(ElfLayout):
             if name and section != SHN_UNDEF and info >> 4 != STB_LOCAL
         )
 
+    def dynamic_imports(self) -> frozenset[str]:
+        """Names of the symbols that a shared library needs of others. Raises FormatError without .dynsym."""
+        table, strings = self.symbols(SHT_DYNSYM, "dynamic symbol table")
+        _bound(len(table) // SYMBOL.size, "dynamic symbols")
+        return frozenset(
+            strings.at(name)
+            for name, _, _, section, _, _ in SYMBOL.iter_unpack(table)
+            if name and section == SHN_UNDEF
+        )
+
     # -- a module's sections -----------------------------------------------------------------------
 
     def versions(self) -> dict[str, int] | None:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import Code
-from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
-from gdrkit.evidence.quoting import quoted
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.boot_loading import listed_loader, root_is_kept, scripted_loader
 from gdrkit.facts.driver import (
     DRIVER,
@@ -34,41 +31,31 @@ from gdrkit.facts.kernel import release
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, loaded
 from gdrkit.facts.modules import module_path
-from gdrkit.facts.next_kernel import has_driver, next_kernel
+from gdrkit.facts.next_kernel import next_kernel
 from gdrkit.facts.peer_memory import CLIENT, LEGACY
 from gdrkit.facts.running_files import RDMA_STACK, RunningFile, running_file
 from gdrkit.facts.secure_boot import module_signatures_supported
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.facts.virtual import scope
-from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, if_absent, if_missing
+from gdrkit.repair.boot_verdict import (
+    AT_BOOT,
+    NOT_PERSISTENT,
+    NVIDIA,
+    STEP,
+    NextBoot,
+    cause_of,
+    is_accepted,
+    undecided,
+    with_subject,
+)
 from gdrkit.repair.platforms.families import family, immutable
 from gdrkit.repair.remedies.plan import Chain, plan
-from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Rule
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import GOOD, State
 
-STEP = "a reboot"
-NVIDIA = "nvidia"
-"""How the names of the driver's modules begin: all need nvidia."""
-NOT_PERSISTENT: Code = "peermem-not-persistent"
 PERSIST = RemedyName.PERSIST_PEERMEM
-AT_BOOT = (RemedyName.REBOOT, RemedyName.LOAD_DRIVER, RemedyName.RESTART_OFED)
-"""Steps that the boot itself takes."""
-
-
-class NextBoot(Struct, frozen=True, kw_only=True):
-    """The verdict of one program after the next boot."""
-
-    state: State
-    kernel: str = ""  # that boots; "" if not known
-    cause: Code | None = None  # None unless it is blocked
-    seen: str = ""  # what the boot will find, or the evidence that is missing
-    steps: tuple[RemedyName, ...] = ()  # that keep it ready, taken before the boot
-    commands: tuple[str, ...] = ()  # that keep it ready, where they are for a kernel that does not run yet
-    confidence: Confidence = Confidence.CERTAIN
 
 
 def next_boot(node: Node, verdict: Verdict, consumer: str) -> NextBoot | None:
@@ -86,9 +73,9 @@ def _judged(node: Node, verdict: Verdict, consumer: str) -> NextBoot:
     kernel = next_kernel(node)
     confidence = node.confidence(next_kernel)
     if kernel != release(node):
-        if has_driver(node, kernel):
-            raise _undecided(f"modules of Linux {kernel}, which boots next")
-        return _without_driver(node, kernel, consumer, min(confidence, node.confidence(has_driver, kernel)))
+        from gdrkit.repair.boot_of_another_kernel import boot_of  # most nodes have one kernel
+
+        return boot_of(node, kernel, consumer, verdict.of(consumer).path)
     now = verdict.of(consumer)
     changes = _Changes(node, any(judgement.path == "peermem" for judgement in now.judgements))
     confidence = min((confidence, *changes.confidences()))
@@ -104,16 +91,11 @@ def _require_own_boot(node: Node) -> None:
     container, not where one installs the driver, not where a driver runs of which this disk has nothing, and
     not on an image that each boot unpacks anew."""
     if scope(node) != "host" or has_gpu_operator(node):
-        raise _undecided("host whose boot loads the modules")
+        raise undecided("host whose boot loads the modules")
     if DRIVER in loaded(node) and not has_own_driver(node):
-        raise _undecided("what loads the driver, which is not installed on this disk")
+        raise undecided("what loads the driver, which is not installed on this disk")
     if not root_is_kept(node) or immutable(node) is not None:
-        raise _undecided("image of the next boot")
-
-
-def _undecided(source: str, ask: str = "gdr doctor") -> EvidenceMissing:
-    """Only the boot itself decides, and no one reboots to find out: `gdr doctor` tells it afterwards."""
-    return EvidenceMissing(Missing(source, MissingReason.UNDECIDED, ask))
+        raise undecided("image of the next boot")
 
 
 # -- the running kernel boots again --------------------------------------------------------------------
@@ -126,7 +108,7 @@ class _Changes:
         self.node = node
         self.before = loaded(node)
         if LEGACY in self.before and peermem:
-            raise _undecided(f"service that loads {LEGACY}")
+            raise undecided(f"service that loads {LEGACY}")
         watched = (DRIVER, *RDMA_STACK, *((PEERMEM,) if peermem else ()))
         here = {name: _booted(node, name) for name in watched if name in self.before}
         self.files = {name: path for name, path in here.items() if path is not None}
@@ -185,10 +167,7 @@ class _Changes:
         """Whether modprobe is predicted to load a module while these are loaded."""
         if self.files.get(module) == "":
             return False
-        prediction = modprobe(self.node.after(STEP, (*self._installed(), loaded.becomes(present))), module)
-        if prediction.undecided:
-            raise _undecided(f"result of loading {module} at boot", f"gdr modprobe {module}")
-        return prediction.loaded
+        return is_accepted(self.node.after(STEP, (*self._installed(), loaded.becomes(present))), module)
 
 
 def _is_revoked(node: Node, name: str) -> bool:
@@ -214,7 +193,7 @@ def _booted(node: Node, name: str) -> str | None:
         return None if runs.path == copy.path else copy.path
     if runs.differs:
         return None
-    raise _undecided(f"{name} in the initramfs, which is older than the installed one")
+    raise undecided(f"{name} in the initramfs, which is older than the installed one")
 
 
 def _is_replaced(node: Node, name: str) -> bool:
@@ -248,13 +227,8 @@ def _after(after: Node, changes: _Changes, consumer: str, path: str) -> NextBoot
     state = verdict.of(consumer)
     if state.state in GOOD:
         return NextBoot(state=State.READY)
-    blocked_by = state.worst.blocked_by if state.worst else ()
-    no_driver = (result for result in blocked_by if result.rule is driver_not_loaded)
-    cause = next(no_driver, state.cause)  # without the driver, whatever else is missing follows
-    if cause is None or not isinstance(cause.outcome, Failed):
-        missing = state.worst.missing if state.worst else ()
-        raise _undecided(missing[0].source if missing else "verdict after the boot")
-    code, seen = cause.rule.code, _with_subject(cause.rule, cause.outcome)
+    cause, outcome = cause_of(state)
+    code, seen = cause.rule.code, with_subject(cause.rule, outcome)
     if not changes.loads_peermem and code == "peermem-not-loaded":
         # it runs today, so to load it at boot is all that is missing, whatever else a plan would leave open
         return NextBoot(
@@ -285,14 +259,6 @@ def _renewal(node: Node) -> Iterator[str]:
         yield f"sudo {' '.join(platform.refresh_initramfs(release(node), '').argv)}"
 
 
-def _with_subject(rule: Rule, outcome: Failed) -> str:
-    """What a rule saw, with what it is about."""
-    if outcome.subject in outcome.seen:
-        return outcome.seen
-    about = f"{outcome.subject} does not load" if rule.loading is not None else outcome.subject
-    return f"{about}: {outcome.seen}"
-
-
 def _steps(plans: tuple[Chain, ...], changes: _Changes, path: str) -> tuple[RemedyName, ...]:
     """The steps of the plan for a path, else of the shortest one, without those that the boot takes; ()
     without a plan."""
@@ -301,52 +267,3 @@ def _steps(plans: tuple[Chain, ...], changes: _Changes, path: str) -> tuple[Reme
     if changes.loads_peermem:
         return tuple(name for name in named if name != RemedyName.LOAD_PEERMEM)
     return tuple(PERSIST if name == RemedyName.LOAD_PEERMEM else name for name in named)
-
-
-# -- another kernel boots ------------------------------------------------------------------------------
-
-
-def _without_driver(node: Node, kernel: str, consumer: str, confidence: Confidence) -> NextBoot:
-    """The verdict where the kernel that boots has no NVIDIA module."""
-    ask = f"ls {quoted(f'/lib/modules/{kernel}')}"
-    absent = Missing(f"driver of Linux {kernel}", MissingReason.ABSENT, ask)
-    present = {name: one for name, one in loaded(node).items() if not name.startswith(NVIDIA)}
-    after = node.after(
-        STEP,
-        (
-            loaded.becomes(present),
-            driver_path.becomes(absent),
-            peermem_path.becomes(absent),
-            module_path.becomes(absent, DRIVER),
-            module_path.becomes(absent, PEERMEM),
-        ),
-    )
-    state = judge_node(after, asked=consumer).of(consumer)
-    if state.state in GOOD or state.cause is None:
-        raise _undecided(f"verdict on Linux {kernel}, which boots next")
-    return NextBoot(
-        state=state.state,
-        kernel=kernel,
-        cause=state.cause.rule.code,
-        seen=f"Linux {kernel}, which boots next, has no NVIDIA module",
-        commands=tuple(_commands(node, kernel)),
-        confidence=confidence,
-    )
-
-
-def _commands(node: Node, kernel: str) -> Iterator[str]:
-    """What installs or builds the driver for a kernel that does not run yet.
-
-    The procedures are imported here because few nodes need them."""
-    import shlex
-
-    from gdrkit.repair.platforms.action import RunCommand
-    from gdrkit.repair.platforms.command_shapes import fault, is_release
-    from gdrkit.repair.remedies.build_driver_for_kernel import BUILD_DRIVER_FOR_KERNEL, build_for
-
-    platform = family(node)
-    if platform is not None and is_release(kernel):
-        shapes = (*BUILD_DRIVER_FOR_KERNEL.commands, *platform.commands)
-        for action in build_for(node, platform, kernel):
-            if isinstance(action, RunCommand) and not fault(action, shapes):
-                yield f"sudo {shlex.join(action.argv)}"

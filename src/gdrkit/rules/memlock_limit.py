@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.libraries import memlock_limit_bytes
+from gdrkit.facts.libraries import memlock_ceiling_bytes, memlock_limit_bytes
 from gdrkit.facts.rdma import rdma_devices
+from gdrkit.facts.virtual import IPC_LOCK, SYS_RESOURCE, has_capability, scope
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
@@ -12,6 +14,8 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 KERNEL_DEFAULT_BYTES = 8 << 20
 """MLOCK_LIMIT of Linux 5.16 and newer, include/uapi/linux/resource.h; 64 KiB before. NCCL's receive buffers
 alone have 4 MiB per connection (NCCL_BUFFSIZE), so the default is too little for any job."""
+OLD_DEFAULT_BYTES = 64 << 10
+"""The default before, which container runtimes still pass on. The rings of a few queues fill it."""
 
 
 @rule(
@@ -33,15 +37,23 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     How to tell: `ulimit -l` in the shell or pod that fails prints 8192 or less, and `Max locked memory` in
     /proc/self/limits is 8 MiB or less. Jobs see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
 
-    What to do: Put `* - memlock unlimited` in a file in /etc/security/limits.d/. Set LimitMEMLOCK=infinity
-    in the units of slurmd, containerd or docker. In Kubernetes, give the pod the capability IPC_LOCK. Then
+    In a container the limit and the capabilities of its processes are those with which it was started, so
+    that 64 KiB without CAP_IPC_LOCK (bit 14 of CapEff in /proc/self/status) and without a way to raise them
+    block every program that registers memory in it, whatever the host can do.
+
+    What to do: Start a container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the
+    pod the capability IPC_LOCK. On a host, put `* - memlock unlimited` in a file in
+    /etc/security/limits.d/, and set LimitMEMLOCK=infinity in the units of slurmd, containerd or docker. Then
     log in again or restart the service.
 
-    Why: RLIMIT_MEMLOCK was never raised. Memory that is registered for RDMA counts against it; root and
-    processes with CAP_IPC_LOCK are exempt. Daemons that start jobs (slurmd, containerd) pass on their own
+    Why: RLIMIT_MEMLOCK was never raised. Host memory that is registered for RDMA counts against it, and so
+    do the rings of queue pairs and completion queues, without which no program starts; processes with
+    CAP_IPC_LOCK are exempt. A dma-buf of GPU memory does not count, but every program registers host memory
+    as well. Daemons that start jobs (slurmd, containerd) pass on their own
     limit, which can differ from the shell's.
 
-    Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(); limits.conf(5).
+    Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(), and umem_dmabuf.c; drivers/infiniband/hw/
+    mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5).
     """
     if _has_no_rdma(node):
         return NotApplicable("no RDMA device")
@@ -50,7 +62,26 @@ def memlock_limit(node: Node, _: str) -> Outcome:
         return Passed("unlimited")
     if limit > KERNEL_DEFAULT_BYTES:
         return Passed(f"{limit >> 20} MiB")
+    inside = if_missing("host", scope, node) == "container"
+    if inside and if_missing(False, has_capability, node, IPC_LOCK):
+        return Passed(f"{limit >> 10} KiB, but the container has CAP_IPC_LOCK")
+    if inside and limit <= OLD_DEFAULT_BYTES and if_missing(False, _is_final, node):
+        return Failed(
+            seen=f"{limit >> 10} KiB in this container, without CAP_IPC_LOCK",
+            expected="unlimited, or CAP_IPC_LOCK",
+            subject="RLIMIT_MEMLOCK",
+            takes=REGISTRATION,
+            advice="Start the container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, "
+            "add IPC_LOCK to securityContext.capabilities.",
+        )
     return Failed(seen=f"{limit >> 10} KiB", expected="unlimited", subject="RLIMIT_MEMLOCK")
+
+
+def _is_final(node: Node) -> bool:
+    """Whether the process can neither lock more nor raise its limit."""
+    ceiling = memlock_ceiling_bytes(node)
+    free = has_capability(node, IPC_LOCK) or has_capability(node, SYS_RESOURCE)
+    return not free and ceiling is not None and ceiling <= OLD_DEFAULT_BYTES
 
 
 def _has_no_rdma(node: Node) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gdrkit.facts import kernel_log
-from gdrkit.facts.nic_health import nic_fault
-from gdrkit.facts.pci import PciDevice
+from gdrkit.facts.nic_health import is_in_recovery, nic_fault
+from gdrkit.facts.pci import PciDevice, device_at
 from gdrkit.facts.rdma import RdmaDevice, nics
 from gdrkit.facts.unused_nics import UnusedNic, address_of, judged_nics
-from gdrkit.node import Node, lacking
+from gdrkit.node import Node, if_missing, lacking
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -63,9 +63,16 @@ def nic_failed(node: Node, subject: RdmaDevice | UnusedNic | PciDevice) -> Outco
     if not fault:
         return Passed("no error of its firmware", lacking=lacking(kernel_log.lines, node))
     named = isinstance(subject, RdmaDevice)
+    known = if_missing(None, device_at, node, address)
+    burn = (
+        f"Burn its firmware, which alone helps: `sudo flint -d {address} -i IMAGE burn` with the image for "
+        "its board, then remove the node's power. Without firmware there is nothing to reset. If the burn "
+        "fails, replace the card."
+    )
     return Failed(
         seen=f"{address}: {fault}" if named else fault,
         expected="firmware that runs",
         subject=subject.name if isinstance(subject, RdmaDevice) else address,
+        advice=burn if known is not None and is_in_recovery(known) else "",
         takes=(WIRE,) if isinstance(subject, PciDevice) and not nics(node) else None,
     )

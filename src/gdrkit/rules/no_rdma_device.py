@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.expectation import expectation, missing_gpus
 from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
 from gdrkit.facts.pci import PciDevice, devices, gpus
@@ -77,8 +77,8 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
 
 
 def _none(node: Node, seen: str) -> Failed:
-    """Blocked where a NIC is expected, or may be outside of this container; else no fault. Raises
-    EvidenceMissing where Google's plugin for NCCL, which uses no verbs, is the direct path."""
+    """Blocked where a NIC is expected, or may be outside of this container; else no fault. Permanent where
+    Google's plugin for NCCL, which uses no verbs, is the direct path."""
     wanted = expectation(node)
     number = f"nics = {wanted.content.nics}, by {wanted.file}"
     if wanted.content.nics == 0:
@@ -89,8 +89,17 @@ def _none(node: Node, seen: str) -> Failed:
     if wanted.content.nics:
         return Failed(seen=seen, expected=number, subject="node", permanent=frozenset())
     if _is_google_a3(node):
-        path = "whether jobs use GPUDirect-TCPX (A3 High) or TCPXO (A3 Mega)"
-        raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, "NCCL_DEBUG=INFO <command of a job>"))
+        return Failed(
+            seen=f"{seen} on Google's A3 High or A3 Mega, by design",
+            expected="A3 Ultra or A4, for RDMA",
+            subject="node",
+            cost="Programs that use verbs have no network; NCCL uses sockets, unless the job loads "
+            "Google's plugin.",
+            advice="Nothing on this machine: here NCCL reaches GPU memory by GPUDirect-TCPX (A3 High) or "
+            "TCPXO (A3 Mega), Google's plugin with a receive daemon beside the job, and no program does by "
+            "verbs. Only a job shows whether it uses the plugin: `NCCL_DEBUG=INFO <command of a job>`. RDMA "
+            "needs A3 Ultra or A4.",
+        )
     reason = _reason_for_a_nic(node)
     if reason:
         return Failed(

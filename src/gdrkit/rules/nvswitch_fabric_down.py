@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.facts.commands import NVIDIA_SMI
+from gdrkit.facts.driver import driver_version
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nvidia_smi import would_start
-from gdrkit.facts.nvswitch import fabric_fault, may_have_switches
+from gdrkit.facts.nvswitch import fabric_fault, may_have_switches, other_fabric_manager
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node, if_missing, lacking
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -55,7 +56,17 @@ def nvswitch_fabric_down(node: Node, gpu: PciGpu) -> Outcome:
         return NotApplicable("mnnvl-fabric-incomplete judges the fabric of GPUs with NVLink-C2C")
     fault = fabric_fault(node, gpu)
     if fault:
-        return Failed(seen=fault, expected="fabric state Completed, status Success", subject=gpu.address)
+        other = other_fabric_manager(node)
+        driver = driver_version(node) if other else ""
+        return Failed(
+            seen=f"{fault}; Fabric Manager is {other}, the driver {driver}" if other else fault,
+            expected="fabric state Completed, status Success",
+            subject=gpu.address,
+            advice=f"Install nvidia-fabricmanager {driver}, exactly the version of the driver, then "
+            "`sudo systemctl restart nvidia-fabricmanager`. No reboot is needed."
+            if other
+            else "",
+        )
     asked = len(gpus(node)) > 1 and (may_have_switches(node) or not would_start(node))
     needed = lacking(node.run, NVIDIA_SMI) if asked else ()
     return Passed("no fault of an NVLink fabric", lacking=needed)

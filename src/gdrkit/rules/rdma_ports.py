@@ -31,17 +31,22 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if
-       its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
-    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
+    1. Compare `cat /sys/class/infiniband/*/ports/*/link_layer` with that of the other NICs of its kind. If
+       one of several is Ethernet among InfiniBand ones, or the reverse: `sudo mlxconfig -d <device> query |
+       grep LINK_TYPE`, then `set LINK_TYPE_P1=1` for InfiniBand, 2 for Ethernet, and reboot.
+    2. On Ethernet, if `ip link show` does not say UP, start the port: `sudo ip link set <interface> up`. On
+       InfiniBand, if its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
+    3. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
        log may (`Port module event`). After `Power budget exceeded` the NIC keeps the module off: connect
        the card's own power cable, or use a slot with more power or a module that needs less.
-    3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
+    4. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
-    Why: There is no cable, the port or the switch port is turned off, or, in state INIT, the fabric has no
-    subnet manager. A second port without a cable is normal.
+    Why: There is no cable, the port or the switch port is turned off, one NIC of several is set to another
+    link layer, or, in state INIT, the fabric has no subnet manager. On Ethernet the physical state Disabled
+    shows no more than that there is no link. A second port without a cable is normal.
 
-    Source: Linux drivers/infiniband/core/sysfs.c, state_show(); InfiniBand specification, 14.2.5.6.
+    Source: Linux drivers/infiniband/core/sysfs.c, state_show(); drivers/infiniband/hw/mlx5/main.c,
+    mlx5_query_port_roce(); InfiniBand specification, 14.2.5.6; NVIDIA MFT manual, mlxconfig.
     """
     found = ports(node, device.name)
     active = [port for port in found if port.state == "ACTIVE"]
@@ -54,27 +59,65 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
         expected="an ACTIVE port",
         subject=device.name,
         advice=" ".join(
-            f"Port {port.number} of {device.name} is {port.state}: {_waits_for(port)}" for port in found
+            f"Port {port.number} of {device.name} is {port.state}: {_waits_for(node, device, port)}"
+            for port in found
         ),
     )
 
 
-def _waits_for(port: RdmaPort) -> str:
+def _waits_for(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
     """What a port in this state waits for. Source: InfiniBand specification, 14.2.5.6, PortState."""
     if port.state in ("INIT", "ARMED"):
         return (
             "the cable works, but no subnet manager has set the port up. Start one in the switch or on one "
             "host (opensm); then `sudo sminfo` finds it."
         )
-    if port.physical_state != "Disabled":
+    if other := if_missing("", _siblings_layer, node, device, port):
         return (
-            "there is no link. Check the cable and the port at its other end: "
-            f"`sudo mlxlink -d {port.device}` says what is wrong."
+            f"it is set to {port.link_layer}, and active ports of other NICs of its kind to {other}: "
+            "that is the likely cause. "
+            f"`sudo mlxconfig -d {device.pci_address or device.name} query | grep LINK_TYPE` shows it; "
+            f"`set LINK_TYPE_P{_port_of_card(device, port)}={_LINK_TYPES[other]}` instead of `query` and a "
+            "reboot change it."
         )
+    link = (
+        "there is no link. Check the cable and the port at its other end: "
+        f"`sudo mlxlink -d {port.device}` says what is wrong."
+    )
+    if port.physical_state != "Disabled":
+        return link
     if port.link_layer != "Ethernet":
         return f"it is turned off. `sudo ibportstate -C {port.device} -D 0 {port.number} enable` starts it."
+    # mlx5_query_port_roce(), irdma_query_port() and others show Disabled for a link without carrier as well
     names = f"/sys/class/infiniband/{port.device}/device/net"
-    return f"it is turned off. `sudo ip link set NAME up` with the name in {names} starts it."
+    return (
+        f"it is turned off, or {link} `ip link show NAME` with the name in {names} shows which: without UP, "
+        "`sudo ip link set NAME up` starts it."
+    )
+
+
+_LINK_TYPES = {"InfiniBand": 1, "Ethernet": 2}
+"""The values of LINK_TYPE_P1 and LINK_TYPE_P2. Source: NVIDIA MFT manual, mlxconfig, VPI settings."""
+
+
+def _siblings_layer(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
+    """The link layer that all active ports of NICs of the same board have, if this port has another; ""
+    otherwise. Only ConnectX can change it, and a card for storage may be of another board."""
+    alike = [
+        other
+        for other in rdma_devices(node)
+        if other.name != device.name and device.board_id and other.board_id == device.board_id
+    ]
+    layers = {one.link_layer for other in alike for one in ports(node, other.name) if one.state == "ACTIVE"}
+    found = layers.pop() if len(layers) == 1 else ""
+    changeable = device.driver.startswith("mlx5") and found in _LINK_TYPES and port.link_layer in _LINK_TYPES
+    return found if changeable and found != port.link_layer else ""
+
+
+def _port_of_card(device: RdmaDevice, port: RdmaPort) -> int:
+    """The number of a port on its card: mlx5 has a function for each port, with one port of its own."""
+    function = device.pci_address.rpartition(".")[2]
+    return int(function) + 1 if function in ("0", "1") else port.number
 
 
 @rule(

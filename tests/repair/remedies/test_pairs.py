@@ -37,9 +37,10 @@ from gdrkit.facts.nvswitch import fabric_fault
 from gdrkit.facts.pci import PciGpu, devices, gpus, iommu_group
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.peer_memory import memory_peers
-from gdrkit.facts.rdma import nic_address, nics
+from gdrkit.facts.rdma import nic_address, nics, rdma_devices
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
+from gdrkit.facts.verbs_provider import provider_has_dmabuf
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.facts.xids import NeededRecovery, Recovery
 from gdrkit.node import Node, Supposition
@@ -131,6 +132,12 @@ def refusing_all() -> Node:
     return node.after(
         "derived", [driver_parameters.becomes(parameters), driver_version.becomes("580.95.05")]
     )
+
+
+def with_old_provider() -> Node:
+    node = plain("ubuntu-6.8-h100")
+    irdma = tuple(replace(one, driver="ice") for one in rdma_devices(node))
+    return node.after("derived", [rdma_devices.becomes(irdma), provider_has_dmabuf.becomes(False, "irdma")])
 
 
 def refusing_an_efa() -> Node:
@@ -233,6 +240,7 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "read-request-small": small_requests,
     "topology-refused": refusing_all,
     "efa-mapping-refused": refusing_an_efa,
+    "provider-lacks-dmabuf": with_old_provider,
     "verbs-lacks-dmabuf": lambda: after("ubuntu-6.8-h100", verbs_has_dmabuf.becomes(False)),
     "verbs-library-old": old_copy,
 }

@@ -20,6 +20,7 @@ from .sources import (
     LIBRARY_FOLDERS,
     MODULE_FOLDERS,
     MODULES,
+    PROVIDERS,
     SYMBOL_TABLES,
     WANTED_SYMBOLS,
     WHOLE_MODULES,
@@ -223,6 +224,8 @@ class ModuleCollector:
         for folder in dict.fromkeys(folders):
             for name in LIBRARIES:
                 self._library(f"{folder}/{name}", show)
+            for path in self.walker.matches(f"{folder}/{PROVIDERS}"):
+                self._library(path, show)
 
     def _library_folders(self, pattern: str) -> List[str]:
         return [pattern] if is_name(pattern) else self.walker.matches(pattern)

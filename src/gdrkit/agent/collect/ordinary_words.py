@@ -17,10 +17,10 @@ _WORDS = """
     argumento arguments armed armthumb arquivo array arrive ascii asignar asked assigned assignment assisted
     assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching attempt
     attempted attempts attente attribute attributes attrs aucun audit augment ausgabefehler authattrs
-    autoinstall auxiliary available avoids aware backend backslashreplace bandwidth barrier based batch
-    batchsize because before begin beginning begins behave behind believed belong belongs below berechtigung
-    between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks
-    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
+    autoinstall auxiliary available avoids aware backend backslashreplace bandwidth banner barrier based
+    batch batchsize because before begin beginning begins behave behind believed belong belongs below
+    berechtigung between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr block blocking
+    blocks bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
     bridges brings broken buffer buffers buffsize bufinfo build buildibvsymbols building builds built
     builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling calls cannot
     capabilities capability capable capeff carries catalog caught cause ceiling centos certificate cgroup
@@ -80,8 +80,8 @@ _WORDS = """
     initstate inittransportsrank inline innotek input insert inside insmod install installation installed
     installer installtime instance instances instead insufficient integrated integrity intel intended inter
     interface internal internode interval intranode intree inuse invalid invalidate invalide invbool
-    inventory inversion invoking ioctl iommu irdma isolates issue issues items itself iwarp jetson jetsons
-    joined journalctl journald judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig
+    inventory inversion invoking ioctl iommu ionic irdma isolates issue issues items itself iwarp jetson
+    jetsons joined journalctl journald judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig
     kernelopts kernels kernelsymbol kernelver kexec keyring kinds known knows kobject ksymtab kubectl
     kubepods kubernetes kvcache label lacks lanes laptop large latency later latest launch layer layers
     layout layouts ldconfig least leave leaves legacy legacypeermem legend length letter level levels
@@ -128,10 +128,10 @@ _WORDS = """
     program programs progress project proof properties property proprietary props protected protection proto
     protocol protocole protocollo protocolo protok protokoll prove provi provider providers proxy prune
     przekroczony przydzieli python pytorch quadro quality query question queue queues quiet quote quoted
-    rails raises ramfs range ranks ransport rates ration rcvbuf rdmacm rdmatransport reach reached reaches
-    readable readlink reads ready reason reasons reboot receive received receiver receives receiving recent
-    recommended record recover recovery recurso recusada redirect redirects refcnt reference refused refuses
-    regattr regex region regions register registered registering registers registrable registration
+    rails raises ramfs range ranks ransport rates ration rcvbuf rdmacm rdmatransport rdmav reach reached
+    reaches readable readlink reads ready reason reasons reboot receive received receiver receives receiving
+    recent recommended record recover recovery recurso recusada redirect redirects refcnt reference refused
+    refuses regattr regex region regions register registered registering registers registrable registration
     registrations registry registrydwords registrydwordsperdevice regmr regression rejected release releases
     relevant reliable reload reloading remaining remapped remapping remote remove removed removes rendezvous
     repeat repeated replace replaced report reported reports reqredir request requested requests require

@@ -343,6 +343,8 @@ LIBRARIES = (
     "libcufile.so.0",
 )  # fmt: skip
 """Reduced to their dynamic symbols. The version is in the name of the link's target."""
+PROVIDERS = "libibverbs/lib{bnxt_re,efa,ionic,irdma,mana}-rdmav*.so"
+"""The providers of libibverbs that can be older than its ibv_reg_dmabuf_mr, likewise."""
 
 LIBRARY_NOTES: Tuple[FileSource, ...] = (
     *(FileSource(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
@@ -385,6 +387,7 @@ def _expressions() -> Tuple[Pattern[str], ...]:
     if not _compiled:
         plain = [row.pattern for row in (*FILES, *SYMBOL_TABLES, *LIBRARY_NOTES)] + [DKMS_MODULES]
         plain += [f"{folder}/{name}*" for folder in LIBRARY_FOLDERS for name in LIBRARIES]
+        plain += [f"{folder}/{PROVIDERS}" for folder in LIBRARY_FOLDERS]
         bounded = (*FOLDERS, GIDS, GID_ATTRIBUTES, PARTITION_KEYS)
         whole = [row.path for row in bounded if row.path and row.limit_bytes]
         whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from gdrkit.facts.libraries import (
     DMABUF_CALL,
+    FIRST_WITH_DMABUF,
     SharedLibrary,
     has_dmabuf,
     libibverbs,
     other_libibverbs,
     verbs_has_dmabuf,
 )
+from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.facts.verbs_kernel import verbs_module
+from gdrkit.facts.verbs_provider import FIRST_RELEASES, provider_has_dmabuf
 from gdrkit.messages.errors import EFAULT
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.verbs.perftest_log import perftest_run, runs
@@ -152,6 +156,54 @@ def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
 def _library(node: Node) -> str:
     """The library's path; its name if only its package is known."""
     return if_missing("libibverbs", lambda: libibverbs(node).path)
+
+
+@rule(
+    "provider-lacks-dmabuf",
+    Layer.RDMA,
+    per=rdma_devices,
+    takes=(DMABUF,),
+    reported_by=(
+        DecidingCommand(
+            VERBS_PROBE, "EOPNOTSUPP (95) for a device whose kernel driver imports ib_umem_dmabuf_get*"
+        ),
+    ),
+    remedies=(RemedyName.UPGRADE_RDMA_CORE,),
+    settled_by=SettledBy.IMAGE,
+    cost="ibv_reg_dmabuf_mr fails with EOPNOTSUPP on this device, even if the kernel can do it.",
+    references=(_PACKAGES,),
+)
+def provider_lacks_dmabuf(node: Node, device: RdmaDevice) -> Outcome:
+    """The libibverbs here can register dma-bufs, its provider for this NIC cannot.
+
+    Cost: The dma-buf path is closed for this device in programs that load this libibverbs.
+
+    How to tell: `nm -D` of the provider, such as
+    /usr/lib/x86_64-linux-gnu/libibverbs/libirdma-rdmav34.so, does not list ibv_cmd_reg_dmabuf_mr.
+    `gdr probe verbs` shows that `ibv_reg_dmabuf_mr` fails with EOPNOTSUPP (95). Without the file: rdma-core
+    is older than 38 (efa), 45 (irdma), 48 (bnxt_re), 57 (mana) or 61 (ionic).
+
+    What to do: Install a newer rdma-core, also in the image that the job runs in.
+
+    Why: libibverbs has the function since rdma-core 34, and mlx5 since the same release. Other providers
+    followed years after, and each only after its kernel driver: Ubuntu 22.04, with rdma-core 39, has it for
+    mlx5 and efa alone, whatever kernel it runs.
+
+    Source: rdma-core libibverbs/dummy_ops.c, reg_dmabuf_mr(); providers/ at the tags v34.0 to v64.0.
+    """
+    module = verbs_module(device.driver)
+    if module not in FIRST_RELEASES:
+        return NotApplicable("no provider of its driver registers dma-bufs")
+    if FIRST_RELEASES[module][1] <= FIRST_WITH_DMABUF:
+        return NotApplicable("its provider is as old as the function")
+    if provider_has_dmabuf(node, module):
+        return Passed("its provider registers dma-bufs")
+    provider, first = FIRST_RELEASES[module]
+    return Failed(
+        seen=f"the provider {provider} registers no dma-bufs",
+        expected=f"rdma-core {first} or newer",
+        subject=device.name,
+    )
 
 
 @rule(

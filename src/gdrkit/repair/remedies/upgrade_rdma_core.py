@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.libraries import has_dmabuf, other_libibverbs, verbs_has_dmabuf
+from gdrkit.facts.verbs_provider import FIRST_RELEASES, provider_has_dmabuf
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand
 from gdrkit.repair.platforms.change import Change
@@ -16,6 +18,11 @@ from gdrkit.rules.remedy_names import RemedyName
 
 def _effect(node: Node) -> Iterable[Supposition]:
     yield verbs_has_dmabuf.becomes(True)
+    for module in FIRST_RELEASES:
+        if not if_missing(False, provider_has_dmabuf, node, module):
+            # the distribution's newest rdma-core may be older than the first release in which it does
+            unsure = Missing(f"provider of {module} that is installed", MissingReason.STALE, "gdr doctor")
+            yield provider_has_dmabuf.becomes(unsure, module)
     for copy in if_missing((), other_libibverbs, node):
         yield has_dmabuf.becomes(True, copy.path)
 
