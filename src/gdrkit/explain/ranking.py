@@ -129,6 +129,7 @@ BEHIND = {
     "module-wrong-kernel": ("driver-not-loaded",),
     "module-not-found": ("peermem-not-loaded",),
     "driver-not-loaded": ("module-not-found",),
+    **dict.fromkeys(("nvidia-fs-not-loaded", "nvidia-fs-symbols-missing"), ("gds-compat-mode",)),
     "gpu-passed-through": ("driver-not-loaded", "module-not-found", "peermem-not-loaded"),
     "legacy-nv-peer-mem": ("peermem-registration-refused",),
     "operator-ofed-changed": ("module-crc-mismatch",),
