@@ -12,28 +12,28 @@ _WORDS = """
     active actual added additional address addresses addressing adres adresse advanced affected affinity
     after again against agent agree ailed akmod akmods algorithm alias aliases aligned alike alive alloc
     allocare allocatable allocate allocated allocator allouer allow allowed allowpeermapping allows alocar
-    alone already although always amazon amazonaws ambiguous among ampere anonymize another answer answering
-    answers anymore apiversion apple applicable application apply apptainer architecture argomento argument
-    argumento arguments armed armthumb arquivo array arrive ascii asignar asked assigned assignment assisted
-    assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching attempt
-    attempted attempts attente attribute attributes attrs aucun audit augment ausgabefehler authattrs
-    autoinstall auxiliary available avoids aware backend backslashreplace bandwidth barrier based batch
-    batchsize because before begin beginning begins behave behind believed belong belongs below berechtigung
-    between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks
-    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
-    bridges brings broken buffer buffers buffsize bufinfo build buildibvsymbols building builds built
-    builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling calls cannot
-    capabilities capability capable capeff carries catalog caught cause ceiling centos certificate cgroup
-    change changed changes channel channels charp chassis chcon check checking checksum choose chosen chunk
-    chwilowo claimed claims class cleanup client clique cliqueid cliquerank cliquesize closed cluster
-    clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected collective
-    collectives collnet combine command commands commid commit common communicate communication communicator
-    communicators compare compared compares comparison compat compatible compile compiled compiler complete
-    completed completion completions component compress compressed compression compromised compute computing
-    concern conda conex conexi confidential confidentiality config configuration configure configured
-    congestion connect connected connection connections connects connectx connessione connexion consistent
-    consumer container containerd containerenv containers content context contexts continuing control
-    controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
+    alone already although always amazon amazonaws ambiguous amdgpu amdkfd among ampere anonymize another
+    answer answering answers anymore apiversion apple applicable application apply apptainer architecture
+    argomento argument argumento arguments armed armthumb arquivo array arrive ascii asignar asked assigned
+    assignment assisted assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached
+    attaching attempt attempted attempts attente attribute attributes attrs aucun audit augment
+    ausgabefehler authattrs autoinstall auxiliary available avoids aware backend backslashreplace bandwidth
+    barrier based batch batchsize because before begin beginning begins behave behind believed belong
+    belongs below berechtigung between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr
+    block blocking blocks bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets
+    bregist bridge bridges brings broken buffer buffers buffsize bufinfo build buildibvsymbols building
+    builds built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling
+    calls cannot capabilities capability capable capeff carries catalog caught cause ceiling centos
+    certificate cgroup change changed changes channel channels charp chassis chcon check checking checksum
+    choose chosen chunk chwilowo claimed claims class cleanup client clique cliqueid cliquerank cliquesize
+    closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected
+    collective collectives collnet combine command commands commid commit common communicate communication
+    communicator communicators compare compared compares comparison compat compatible compile compiled
+    compiler complete completed completion completions component compress compressed compression compromised
+    compute computing concern conda conex conexi confidential confidentiality config configuration configure
+    configured congestion connect connected connection connections connects connectx connessione connexion
+    consistent consumer container containerd containerenv containers content context contexts continuing
+    control controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
     corrupted costs could couldn cound count counter counters counts cpuinfo cpulist crash crashes create
     created createlistensocket creating creation credits cross crossed crosses crypto cudacachingallocator
     cudadev cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver cudaerrormemoryallocation
