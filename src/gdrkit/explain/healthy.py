@@ -36,6 +36,7 @@ from gdrkit.explain.measured import (
     SLOW,
     STOPPED,
 )
+from gdrkit.explain.ranking import HANGS
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
@@ -146,11 +147,6 @@ def of_another(machines: Iterable[TextMachine], failing: QuotedLine | None) -> A
         sureness=Sureness.CERTAIN,
         lines=(QuotedLine(sent.line, sent.text),),
     )
-
-
-HANGS = ("acs-redirect", "iommu-translating")
-"""What makes the direct path hang without an error: NCCL user guide, Troubleshooting, PCI Access Control
-Services."""
 
 
 def without_result(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:

@@ -30,7 +30,7 @@ def device_file_stale(node: Node, _: str) -> Outcome:
     argument`, and libgdrapi that gdrdrv might be too old.
 
     What to do: Remove the file and load the module again; then let what makes the file make it anew: udev,
-    `nvidia-modprobe`, or for GDRCopy the service of its package (`insmod.sh` in its source). In a
+    `sudo nvidia-modprobe`, or for GDRCopy the service of its package (`insmod.sh` in its source). In a
     container, start it anew: it keeps the numbers of its start. If the module is loaded but /proc/devices
     does not list it, it lost its number: load it again, and update it.
 
