@@ -20,7 +20,8 @@ GROUPS = {"beside": BESIDE, "dead devices": DEAD_DEVICES}
 """Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA; devices."""
 
 OF_MESSAGES = (
-    "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env", "gin-library-mismatch",
+    "device-file-stale", "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env",
+    "gin-library-mismatch",
     "gin-nics-fused", "gpu-shared-by-ranks", "mkeys-exhausted", "mnnvl-imex-not-ready",
     "nic-atomics-off", "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments",
     "ucx-lacks-cuda", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
@@ -32,6 +33,7 @@ NOT_SHOWN = {
     "nic-ats-unexpected": "no machine has a switch of ConnectX-8, a Grace or a Vera",
     "efa-mapping-refused": "no machine has a coherent GPU beside an EFA",
     "port-on-one-lane": "no machine has a port that runs below its width",
+    "port-slower-than-others": "no machine has a port that runs below the rate of its NIC",
     "module-unsupported": "shown by a setting of SUSE's modprobe, which no machine has",
     "memory-held-for-kexec": "shown by /proc/meminfo of a kernel with handover, which no machine has",
     "env-differs-between-ranks": "shown by the log of a job",

@@ -29,6 +29,12 @@ def test_every_redirecting_port_on_the_way_is_named():
     assert "ports 0000:42:08.0, 0000:42:10.0 are between GPUs and NICs" in " ".join(found.split())
 
 
+def test_the_bits_behind_an_address_are_those_of_that_port():
+    bits = "$ for b in $(lspci | cut -d' ' -f1); do\n{0} \t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+\n"
+    assert explained(TREE + bits.format("42:08.0")).answer.cause == "acs-redirect"
+    assert explained(TREE + bits.format("41:00.0")).answer.cause is None
+
+
 def test_a_port_that_redirects_above_both_or_elsewhere_need_not_matter():
     for text in (TREE + PORT.format("41:00.0", "+"), PORT.format("42:08.0", "+")):
         found = explained(text).answer

@@ -71,6 +71,11 @@ STATES = [
      "gdrcopy-not-loaded"),
     ("$ fi_info --version\nfi_info: 1.18.1\nlibfabric: 1.18.1\nlibfabric api: 1.18\n", "libfabric-too-old"),
     ("$ modinfo -F version efa\n2.6.0\n", "efa-driver-too-old"),
+    ("$ grep -c ib_register_peer_memory_client /proc/kallsyms\n0\n$ uname -r\n6.8.0\n",
+     "rdma-lacks-peer-api"),
+    ("$ gdscheck -p\nNVMe P2PDMA        : Unsupported\nNVMe               : Supported\n", "gds-p2pdma-off"),
+    ("$ gdscheck -p\nNVMe               : Unsupported\n", "nvidia-fs-symbols-missing"),
+    ("$ cat /proc/driver/nvidia-fs/modules\nwekafsio: 1\n$\n", "nvidia-fs-symbols-missing"),
 ]  # fmt: skip
 
 
@@ -96,6 +101,9 @@ NEAR_MISSES = [
     "$ nvidia-imex-ctl -N\nNode #0   * 10.0.3.11 *    - READY     - Version: 580.95.05\nDomain State: UP\n",
     "# Library version: 1.17.0\n# Configured with: --enable-mt --with-cuda --with-verbs\n",
     "$ modinfo -F version efa\n2.17.3\n",
+    "$ grep -c ib_register_peer_memory_client /proc/kallsyms\n2\n$ uname -r\n6.8.0\n",
+    "$ gdscheck -p\n NVMe P2PDMA        : Supported\n NVMe               : Supported\n",
+    "$ cat /proc/driver/nvidia-fs/modules\nnvme: 1\nwekafsio: 1\n$\n",
     "$ modinfo -F license nvidia\nDual MIT/GPL\n",
     "ii  nvidia-dkms-570-open   570.133.20-0ubuntu0.24.04.1  amd64  NVIDIA DKMS package\n",
     "$ fi_info --version\nlibfabric: 2.1.0\n",
@@ -247,3 +255,30 @@ def test_an_instance_that_has_no_gpudirect_rdma_is_why_efa_cannot_register_gpu_m
     for kind, code in (without, ("p5.48xlarge", "efa-p2p-unavailable")):
         text = f"$ ec2-metadata -t\ninstance-type: {kind}\n$ fi_pingpong\n{failed}"
         assert explained(text).answer.cause == code
+
+
+LOSSES = (
+    "# mlnx_qos -i {0}\nPriority trust state: dscp\ndscp2prio mapping:\n\tprio:0 dscp:07,06,\n"
+    "PFC configuration:\n\tpriority    0   1   2   3   4   5   6   7\n"
+    "\tenabled     {1}   0   0   1   0   0   0   0   \n"
+    "# ethtool -S eth1 | grep prio\n     rx_prio0_discards: {2}\n     rx_prio3_bytes: {3}\n"
+)
+
+
+def test_packets_lost_on_a_priority_without_flow_control_are_shown_and_no_cause_is_claimed():
+    found = explained(LOSSES.format("eth1", 0, 884123, 0)).answer
+
+    assert (found.kind, found.cause, found.others) == ("several", None, ())
+    assert "884123 discarded on priority 0, which has no flow control" in found.sentence
+    assert "priority 3, which has it, carried nothing" in found.sentence
+    assert "carried nothing" not in explained(LOSSES.format("eth1", 0, 884123, 7)).answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("interface", "flow_control", "lost"), [("eth1", 0, 0), ("eth1", 1, 884123), ("eth2", 0, 884123)]
+)
+def test_no_loss_a_lossless_priority_and_another_port_s_settings_show_nothing(
+    interface: str, flow_control: int, lost: int
+):
+    text = LOSSES.format(interface, flow_control, lost, 0)
+    assert "discarded" not in explained(text).answer.sentence

@@ -33,6 +33,38 @@ def test_a_downgraded_link_is_a_warning(device: str, speed: str, width: str, see
     assert found.exit_code == code
 
 
+CAN = "LnkCap: Port #0, Speed 32GT/s, Width x16, ASPM not supported"
+NARROW = "LnkSta: Speed 32GT/s, Width x8 (downgraded)"
+SLOW = "LnkSta: Speed 16GT/s (downgraded), Width x16"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "sureness"),
+    [
+        (f"0000:41:00.0   {CAN} {NARROW}", "link-degraded", "certain"),
+        (f"41:00.0 {CAN} {NARROW}", "link-degraded", "certain"),
+        (f"41:00.0: {CAN} {NARROW}", "link-degraded", "certain"),
+        (f"41:00.0\t{NARROW}", "link-degraded", "likely"),  # not what it can be
+        (f"41:00.0 {NIC} Subsystem: X {CAN} LnkCtl: ASPM {NARROW} TrErr- x", "link-degraded", "certain"),
+        (f"41:00.0 {NIC} {CAN} {SLOW}", "link-degraded", "certain"),
+        (f"41:00.0 {GPU} {CAN} {SLOW}", None, "possible"),  # an idle GPU lowers its speed
+        (f"41:00.0 {CAN} {SLOW}", None, "possible"),  # which device it is, the line does not say
+        (f"41:00.0 {CAN} LnkSta: Speed 32GT/s, Width x16", None, "possible"),
+    ],
+)
+def test_fields_that_a_loop_prints_on_one_line_are_read_as_below_their_device(
+    line: str, cause: str | None, sureness: str
+):
+    found = explained(f"{line}\n").answer
+
+    assert (found.cause, found.sureness) == (cause, sureness)
+
+
+def test_the_whole_line_is_quoted_of_fields_on_one_line():
+    (quoted, *_) = explained(f"41:00.0 {NIC} {CAN} {NARROW}\n").answer.lines
+    assert (quoted.line, "LnkSta" in quoted.text) == (1, True)
+
+
 def test_what_a_device_does_not_support_is_no_failure():
     lines = explained(LINK.format(NIC, "32GT/s", "x16")).answer.lines
 

@@ -44,3 +44,55 @@ def test_that_dmabuf_is_not_used_is_no_failure_of_an_efa():
     found = explained(line).answer
     assert (found.kind, found.others[0].code) == ("several", "ofi-dmabuf-off-by-default")
     assert found.sentence.startswith("The text shows no failure")
+
+
+HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+ROW = "     1048576        262144     float     sum      -1    85.1   12.32   23.10      0\n"
+CHANNEL = "w1:1:2 [0] NCCL INFO Channel 00/0 : 4[0] -> 0[0] [receive] via NET/IB/0{}\n"
+MATRIX = "\tGPU0\tNIC0\tCPU Affinity\nGPU0\t X \tPIX\t0-79\nNIC0\tPIX\t X \n"
+
+
+def test_a_table_without_a_row_is_no_all_clear_beside_a_healthy_matrix():
+    found = explained(MATRIX + CHANNEL.format("/GDRDMA") + HEADER).answer
+
+    assert (found.kind, found.cause) == ("several", None)
+    assert [one.code for one in found.others] == ["acs-redirect", "iommu-translating"]
+
+
+def test_a_table_without_a_row_has_no_cause_where_no_channel_is_direct():
+    found = explained(MATRIX + HEADER).answer
+    assert (found.kind, found.others) == ("nothing", ())
+
+
+def test_a_table_with_a_row_is_a_result():
+    assert explained(MATRIX + CHANNEL.format("/GDRDMA") + HEADER + ROW).answer.kind == "working"
+    assert explained(MATRIX + HEADER + ROW).answer.kind == "no-problem"
+
+
+PERFTEST = (
+    "$ ./ib_write_bw {} -d bnxt_re0 10.0.0.2\n                    RDMA_Write BW Test\n"
+    " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    " 1048576    280644           0.00               391.97             0.046726\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("option", "maker"), [("--use_rocm=0 --use_rocm_dmabuf", "AMD"), ("--use_hl=0", "Intel")]
+)
+def test_a_run_from_the_memory_of_another_maker_s_accelerator_is_not_one_from_host_memory(
+    option: str, maker: str
+):
+    found = explained("AMD Instinct MI300X, Gaudi\n" * (maker == "AMD") + PERFTEST.format(option)).answer
+
+    assert found.kind == "working"
+    assert f"from the memory of an accelerator of {maker}" in found.sentence
+    assert "host memory" not in found.sentence
+
+
+def test_that_amd_s_driver_finds_no_peer_memory_api_is_about_the_rdma_stack():
+    line = (
+        "[    5.118533] amdgpu: Cannot initialize PeerDirect, 'ib_register_peer_memory_client' not found\n"
+    )
+    found = explained(f"kfd kfd: added device 1002:738c, ROCm\n{line}").answer
+
+    assert (found.cause, found.sureness) == ("rdma-lacks-peer-api", "likely")

@@ -62,3 +62,30 @@ def test_what_does_not_show_the_symbols_proves_nothing(command, output):
 
     assert not found.machines[0].established
     assert "peermem-stub" not in found.machines[0].cleared
+
+
+# -- nvidia-fs -----------------------------------------------------------------------------------------
+
+STRINGS = f"{PROMPT}strings /lib/modules/6.8.0/extra/nvidia-fs.ko | grep nvfs_dma\n{{}}\n"
+KALLSYMS = f"{PROMPT}grep nvfs_dma_ops /proc/kallsyms\nffffffffc0a3c3d0 t {{}}\t[nvme]\n"
+FIRST, SECOND = "nvme_v1_register_nvfs_dma_ops", "nvme_v2_register_nvfs_dma_ops"
+
+
+def test_a_symbol_that_the_storage_module_has_under_another_version_is_the_cause():
+    found = explain(PastedHost(STRINGS.format(FIRST) + KALLSYMS.format(SECOND))).answer
+    assert (found.cause, str(found.sureness)) == ("nvidia-fs-symbols-missing", "certain")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STRINGS.format(FIRST) + KALLSYMS.format(FIRST),
+        STRINGS.format(f"{FIRST}\n{SECOND}") + KALLSYMS.format(SECOND),
+        STRINGS.format("rpcrdma_register_nvfs_dma_ops") + KALLSYMS.format(SECOND),
+        STRINGS.format(FIRST),
+        KALLSYMS.format(SECOND),
+        STRINGS.format(FIRST).replace("nvidia-fs", "other") + KALLSYMS.format(SECOND),
+    ],
+)
+def test_the_same_version_and_another_module_s_symbol_show_nothing(text: str):
+    assert explain(PastedHost(text)).answer.cause is None

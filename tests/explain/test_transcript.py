@@ -53,7 +53,7 @@ def test_a_line_is_recognized_after_any_time_stamp_or_tag(stamp):
     "prompt",
     [
         "$ ", "# ", "root@node1:~# ", "[user@node1 dir]$ ", "[user@ node1 ~]$ ", "(base) user@node1:/tmp$ ",
-        "user@node1 /tmp> ", "`$ ", "% ",
+        "user@node1 /tmp> ", "`$ ", "% ", "node1:~$ ", "node1 $ ", "node1# ", "gpu:/tmp# ", "[node1 ~]# ",
     ],
 )  # fmt: skip
 def test_a_command_is_recognized_after_any_prompt(prompt):
@@ -61,6 +61,13 @@ def test_a_command_is_recognized_after_any_prompt(prompt):
 
     assert (typed.kind, typed.text) == ("typed", "sudo modprobe nvidia_peermem")
     assert (output.kind, output.command, output.typed_at) == ("machine", "sudo modprobe nvidia_peermem", 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["about 100 $ dmesg", "it costs $ modprobe", "node1 $ per hour", "see mlx5_0: # of ports"]
+)
+def test_a_sign_after_another_word_is_no_prompt(text):
+    assert kinds(text) == ["prose"]
 
 
 def test_a_known_program_is_a_command_without_a_prompt_and_a_sentence_is_not():

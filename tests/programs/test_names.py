@@ -82,7 +82,10 @@ LABELS = {
         ("repair/config/program_env.py", name): SETTINGS
         for name in ("nvshmem", "deepep", "nccl-gin", "mnnvl", "ucx", "nixl", "mooncake")
     },
-    **{("explain/subject.py", name): "how a text names it" for name in ("mnnvl", "deepep", "nccl-gin")},
+    **{
+        ("explain/subject.py", name): "how a text names it"
+        for name in ("mnnvl", "deepep", "nccl-gin", "gds")
+    },
 }
 """Where a name is a label, and of what."""
 

@@ -7,8 +7,13 @@ from gdrkit.facts.rdma import RdmaDevice, RdmaPort, ports, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
-from gdrkit.rules.rdma_ports import port_down, port_on_one_lane, rdma_device_software
-from gdrkit.rules.rule import Failed, Passed
+from gdrkit.rules.rdma_ports import (
+    port_down,
+    port_on_one_lane,
+    port_slower_than_others,
+    rdma_device_software,
+)
+from gdrkit.rules.rule import Failed, Passed, Unknown
 from gdrkit.rules.wsl import wsl
 from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.path_state import State
@@ -379,6 +384,63 @@ class TestPortOnOneLane:
 
     def test_a_rate_without_lanes_leaves_it_open(self):
         assert "lanes of mlx5_0/1" in missing(self.with_rate("400 Gb/sec"), port_on_one_lane).source
+
+
+class TestPortSlowerThanOthers:
+    @staticmethod
+    def place(number: int) -> str:
+        return (
+            f"sys/devices/pci0000:1{number}/0000:1{number}:01.0/0000:2{number}:00.0/infiniband/mlx5_{number}"
+        )
+
+    def with_rates(self, *rates: int, **changed: str) -> Node:
+        """NICs of one board with these rates; `changed`: what the first one has otherwise."""
+        outline = "".join(
+            f"0000:1{n}:01.0 spr-root\n  0000:2{n}:00.0 cx7-ib rdma=mlx5_{n} rate={rate}\n"
+            for n, rate in enumerate(rates)
+        )
+        boards = {f"{self.place(n)}/board_id": "MT_0000000838\n" for n in range(len(rates))}
+        first = {f"{self.place(0)}/{name.replace('__', '/')}": f"{text}\n" for name, text in changed.items()}
+        return machine(outline, files=BARE_METAL | boards | first)
+
+    def test_the_only_slower_one_is_found_and_the_others_pass(self):
+        node = self.with_rates(100, 400, 400, 400)
+        first, *others = outcomes(node, port_slower_than_others)
+
+        assert isinstance(first, Failed)
+        assert (first.subject, first.seen) == ("mlx5_0", "100 Gbit/s")
+        assert first.expected == "400 Gbit/s, as 3 other NICs of its board have"
+        assert {type(one) for one in others} == {Passed}
+
+    @pytest.mark.parametrize(
+        "rates", [(400, 400, 400, 400), (200, 200, 400, 400, 400), (100, 400, 400), (100, 200, 400, 400)]
+    )
+    def test_equal_rates_several_slower_ones_and_few_others_show_nothing(self, rates: tuple[int, ...]):
+        found = outcomes(self.with_rates(*rates), port_slower_than_others)
+        assert {type(one) for one in found} == {Passed}
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"board_id": "MT_0000000222"},
+            {"ports__1__link_layer": "Ethernet"},
+            {"ports__1__state": "1: DOWN"},
+            {"ports__1__rate": "100 Gb/sec (1X NDR)"},
+            {"board_id": ""},
+        ],
+    )
+    def test_another_board_or_link_layer_a_port_that_is_down_and_one_lane_are_no_case_of_it(
+        self, changed: dict[str, str]
+    ):
+        found = outcomes(self.with_rates(100, 400, 400, 400, **changed), port_slower_than_others)
+        assert not any(isinstance(one, Failed) for one in found)
+
+    def test_a_board_that_was_not_collected_leaves_it_open(self):
+        node = machine(
+            "".join(f"0000:1{n}:01.0 spr-root\n  0000:2{n}:00.0 cx7-ib rdma=mlx5_{n}\n" for n in range(4)),
+            without=tuple(f"{self.place(n)}/board_id" for n in range(4)),
+        )
+        assert {type(one) for one in outcomes(node, port_slower_than_others)} == {Unknown}
 
 
 class TestSoftware:

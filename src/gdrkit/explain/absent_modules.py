@@ -21,7 +21,8 @@ NOTHING = re.compile(
 """What people write in place of an output that is empty."""
 
 NONE_COUNTED = "0"
-"""What `grep -c` prints where nothing matches."""
+COUNTS = re.compile(r"grep (?:-\w+ )*-\w*c\w* ")
+"""`grep -c`, and what it prints where nothing matches."""
 
 PATTERN_CHARACTERS = 60
 """Length of a search pattern that is understood at most."""
@@ -66,7 +67,7 @@ def _is_whole(block: Block, transcript: bool) -> bool:
     texts = [line.text.strip() for line in block.lines]
     if is_empty(block, transcript):
         return True
-    if _compiled("counts").search(block.command):
+    if COUNTS.search(block.command):
         return texts == [NONE_COUNTED]
     rows = [text for text in texts if not text.startswith("Module ")]
     if not texts or not block.ended or any(line.cut for line in block.lines):
@@ -103,7 +104,6 @@ _GREP = (
 _PATTERNS = {
     "lsmod": rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$",
     "modules": rf"^{_GREP} /proc/modules\s*$",
-    "counts": r"grep (?:-\w+ )*-\w*c\w* ",
     "plain": r"(?:\w|[|.^$-]|(?<=\w)\?)*",
     "row": r"[a-z]\w* +\d{3,} +-?\d+(?: |$)",
 }

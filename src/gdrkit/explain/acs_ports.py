@@ -11,7 +11,7 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import lspci_tree
 from gdrkit.formats.errors import FormatError
 
-_PORT = re.compile(r"\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) PCI bridge")
+_PORT = re.compile(r"\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) (?:PCI bridge|.{0,40}\bACSCtl:)")
 _REDIRECTS = re.compile(r"\s*ACSCtl:.*\bReqRedir\+")
 _DRAWN = re.compile(r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]|[ |\\+-]*[|\\+]-")
 _GPU = re.compile(r"NVIDIA (?:Corporation )?(?!.*(?:Audio|USB|NVSwitch))")

@@ -16,6 +16,7 @@ from msgspec import structs
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
     ASKED,
+    NO_FAILURE_SHOWN,
     STATE,
     Answer,
     AnswerKind,
@@ -28,7 +29,7 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails, needs_path
-from gdrkit.explain.healthy import healthy, working
+from gdrkit.explain.healthy import healthy, of_another, without_result, working
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import (
@@ -77,9 +78,9 @@ def answer(
         return structs.replace(of_log, others=_others(_open_ones(found, machines), MAX_CAUSES))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
-    if about.foreign:
-        return _foreign(about)
     failing = unexplained(lines)
+    if about.foreign:
+        return of_another(machines, failing) or _foreign(about)
     works = job is not None and job.state == "active"
     state = None if works or failing is not None else _state(machines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
@@ -88,7 +89,12 @@ def answer(
     beside = works and bool(found) and _is_listed(found[0], machines)
     if found and (found[0].weight > NOTE or stopped) and not beside:
         return _several(found, machines, about)
-    return working(job, machines, failing) or healthy(machines, failing) or _nothing(about, failing, found)
+    return (
+        without_result(machines, failing)
+        or working(job, machines, failing)
+        or healthy(machines, failing)
+        or _nothing(about, failing, found)
+    )
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
@@ -254,7 +260,6 @@ FAR = ("pair-cross-socket", "pair-distant")
 """Distances in a topology, which fail at nothing themselves."""
 
 
-NO_FAILURE_SHOWN = "The text shows no failure, but what may be one"
 MAX_CAUSES = 9
 """Causes that are listed where nothing ranks them: those of EFAULT are nine."""
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.explain.absent_modules import is_empty
+from gdrkit.explain.absent_modules import COUNTS, NONE_COUNTED, is_empty
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.explanation import STATE
 from gdrkit.explain.lines import STAMP
@@ -282,6 +282,21 @@ OUTPUTS = (
         states=True,
     ),
     AskedOutput(
+        codes=("nvidia-fs-symbols-missing",), states=True,
+        shows=r"^\s*NVMe\s+: Unsupported$", excludes=r"^\s*NVMe\s+: Supported$",
+    ),
+    AskedOutput(
+        codes=("nvidia-fs-symbols-missing",),
+        command=r"^(?:sudo )?cat /proc/driver/nvidia-fs/modules$",
+        shows=r"\A(?![\s\S]*^nvme: 1$)[\s\S]*^\w+: \d$",
+        excludes=r"^nvme: 1$",
+        states=True,
+    ),
+    AskedOutput(
+        codes=("gds-p2pdma-off",), states=True,
+        shows=r"^\s*NVMe P2PDMA\s+: Unsupported$", excludes=r"^\s*NVMe P2PDMA\s+: Supported$",
+    ),
+    AskedOutput(
         codes=("ibgda-peer-mapping-denied",),
         shows=r"^RegistryDwords: \"(?!.*PeerMappingOverride *= *(?:0x)?0*[1-9a-f])",
         excludes=r"^RegistryDwords(?:PerDevice)?: \".*PeerMappingOverride *= *(?:0x)?0*[1-9a-f]",
@@ -381,7 +396,9 @@ def _any_line() -> re.Pattern[str]:
 
 
 def _text(block: Block) -> str:
-    return "\n".join(_bare(line.text) for line in block.lines)
+    """The lines of an output; those that `grep -c` counts as none are none."""
+    text = "\n".join(_bare(line.text) for line in block.lines)
+    return "" if text == NONE_COUNTED and COUNTS.search(block.command) else text
 
 
 def _bare(text: str) -> str:

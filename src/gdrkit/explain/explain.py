@@ -40,6 +40,7 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
@@ -76,6 +77,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     )
     of_log = owned(job, [(one.host.machine, one.host.own_lines) for one in judged])
     machines = [_machine(one, about, job, lines) for one, lines in zip(judged, of_log, strict=True)]
+    rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
+    machines = [replace(one, known=(*one.known, *rates[one.name])) for one in machines]
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)

@@ -105,6 +105,9 @@ class OpenLine(Struct, frozen=True, kw_only=True):
         return tuple(cause.code for cause in self.causes)
 
 
+NO_FAILURE_SHOWN = "The text shows no failure, but what may be one"
+"""How the answer to a text begins that shows a state which need not be a fault."""
+
 TOPOLOGY = "topology"
 """The name of the fact that a text has a matrix of `nvidia-smi topo -m`."""
 

@@ -50,7 +50,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"Settings for \S+:$", _INDENTED),
     (r"Ring parameters for \S+:$", r"[A-Z][\w -]+:"),
     (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
-    (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|default priority:|tc: "),
+    (
+        r"DCBX mode: |Priority trust state: |PFC configuration:$",
+        r"\s+\S|[A-Z]\w+ \w+.*:|default priority:|dscp2prio mapping:|tc: ",
+    ),
+    (r"\s+(?:[rt]x_prio\d_\w+|rx_discards_phy|rx_out_of_buffer): \d+$", r"\s+\w+: \d+$"),
     (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
     (r"\+-{20,}\+?-*\+?", _TABLE),
     (

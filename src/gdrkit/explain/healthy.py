@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdrkit.explain.explanation import (
+    NO_FAILURE_SHOWN,
     TOPOLOGY,
     Answer,
     AnswerKind,
+    KnownFact,
     QuotedLine,
     RankedCause,
     Sureness,
@@ -19,15 +21,22 @@ from gdrkit.explain.measured import (
     BENCHMARKS,
     CONTIGUOUS,
     DCGM,
+    DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
+    LOSSES,
     OF_A_GPU,
+    OF_ANOTHER,
     PERFTEST,
     PORTS,
     PRIORITIES,
     RAS,
+    RATES,
     RULED_OUT,
+    SLOW,
+    STOPPED,
 )
+from gdrkit.explain.ranking import HANGS
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
@@ -82,6 +91,10 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
     now: tuple[str, ...] = ()
+    if SLOW in facts:
+        return _slow(facts[SLOW])
+    if LOSSES in facts:
+        return _lossy(facts[LOSSES])
     if benchmarks:
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
@@ -102,6 +115,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS) if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
+        if PORTS in facts and RATES not in facts:
+            words += "; the text does not show their rates"
     elif RULED_OUT in facts:
         shown = [facts[RULED_OUT]]
         words = f"it rules out {facts[RULED_OUT].value}"
@@ -109,11 +124,69 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
     what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
-    works = PERFTEST in facts and OF_A_GPU in facts[PERFTEST].value
+    works = PERFTEST in facts and any(of in facts[PERFTEST].value for of in (OF_A_GPU, OF_ANOTHER))
     return plain(
         AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
         f"The text shows {what}: {words}.",
         sureness=Sureness.CERTAIN,
         lines=quoted,
         now=now,
+    )
+
+
+def of_another(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """That a NIC sent the memory of another maker's accelerator, where nothing fails; None if none did. The
+    text shows that of any maker."""
+    facts = (fact for machine in machines for fact in machine.known)
+    sent = next((fact for fact in facts if fact.name == PERFTEST and OF_ANOTHER in fact.value), None)
+    if sent is None or sent.line is None or failing is not None:
+        return None
+    return plain(
+        AnswerKind.WORKING,
+        f"The text shows no failure, but not whether the rate is good: perftest measured {sent.value}.",
+        sureness=Sureness.CERTAIN,
+        lines=(QuotedLine(sent.line, sent.text),),
+    )
+
+
+def without_result(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """That a benchmark printed no result, where no line says why; None if none did."""
+    facts = (fact for machine in machines for fact in machine.known)
+    fact = next((fact for fact in facts if fact.name == STOPPED), None)
+    if fact is None or failing is not None:
+        return None
+    direct = fact.value.endswith(DIRECT_ALL_THE_SAME)
+    return plain(
+        AnswerKind.SEVERAL if direct else AnswerKind.NOTHING,
+        f"{NO_FAILURE_SHOWN}: a run of nccl-tests without a result, {fact.value}. It may hang, or its end"
+        " is not shown.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        others=tuple(RankedCause(code, code_page(code)[0], None) for code in HANGS * direct),
+    )
+
+
+def _slow(fact: KnownFact) -> Answer:
+    """A port that is slower than those that it may be compared with: it may be so on purpose."""
+    code = "port-slower-than-others"
+    title, todo = code_page(code)
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(" ".join(todo.split()),),
+        others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _lossy(fact: KnownFact) -> Answer:
+    """Packets that were lost on a priority without flow control, although the port has some with it."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: received packets were lost, {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "If these are the packets of RDMA, give them a priority with flow control: NCCL takes the"
+            " traffic class from NCCL_IB_TC, which is the DSCP value times 4; other programs take that of"
+            " cma_roce_tos or of /sys/class/infiniband/<device>/tc/1/traffic_class.",
+        ),
     )

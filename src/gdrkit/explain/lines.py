@@ -28,7 +28,8 @@ COMMANDS = {
     "rdma_topo", "ofed_info", "ucx_info", "dkms", "ls", "strings", "nm", "find", "ethtool", "kubectl",
     "oc", "talosctl", "docker", "podman", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat",
     "ib_read_lat", "ib_send_lat", "mpirun", "srun", "ssh", "strace", "systemctl", "getenforce", "sysctl",
-    "show_gids", "ulimit", "apt", "dnf", "yum", "rpm", "dpkg", "gdr",
+    "show_gids", "mlnx_qos", "mlxlink", "mlxconfig", "dcb", "env", "ulimit", "apt", "dnf", "yum", "rpm",
+    "dpkg", "gdr",
 }  # fmt: skip
 """Programs that make a line a command even without a prompt."""
 
@@ -87,7 +88,8 @@ _CORE = (
     r"|nvidia-peermem module |successfully loaded nvidia-peermem|Failed to initialize NVML"
     r"|NVRM version: |libibverbs: |cat: /|ls: cannot access|grep: /"
     r"|(?:ERROR: )?Unable to load the kernel module '|error loading module |load [\w-]+ failed: "
-    r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]"
+    r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]"
+    r"(?: [A-Z0-9]|[: ]?\s*(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl)2?:)"
     r"|GPU [0-9A-F]{8}:[0-9A-F]{2}:|GPU \d+: .*\(UUID: |\| +\d+ +(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN) "
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
@@ -103,6 +105,11 @@ _CORE = (
     rf"|{rdma_topo_check.BEGINNING}"
     r"|finit_module\(|init_module\(|ibv_(?:create|reg|open|modify)\w+\(?\)? "
 )
+_FIELD = (
+    r"(?:(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl)2?|Kernel driver in use|Kernel modules|Region \d|NUMA node"
+    r"|IOMMU group|Subsystem|Physical Slot):"
+)
+"""A field of `lspci -vv` that a reader uses, or that ends one."""
 _PATTERNS = {
     "quotation": r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)",
     "prompt": (
@@ -114,6 +121,12 @@ _PATTERNS = {
     "empty_prompt": (
         r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]+@ ?(?P<host>[\w.-]+)(?::? ?|\s)[^\]$#%>]{0,80}\]?\s?[:>]?\s*"
         r"[$#%>]\s*$|\s*[$#]\s*$"
+    ),
+    # Without a user: a folder, or a digit as the names of hosts have, tells it from a sentence.
+    "host_prompt": (
+        r"\s*\[?(?P<host>[A-Za-z](?=[\w.-]*(?:\d|[: ][~/]))[\w.-]{1,60})"
+        r"(?P<path>[: ][~/][^\]$#%>\s]{0,80})?\]? ?[$#]"
+        r"(?:\s+(?P<command>[a-z./~][\w./-]*(?:[\s|;&].*)?))?\s*$"
     ),
     "fish": r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$",
     "machine": rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})",
@@ -136,6 +149,11 @@ _PATTERNS = {
     ),
     "domain": r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])",
     "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
+    "flattened": (
+        r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])[: ]?\s"
+        rf"(?:.{{0,200}}?\s)??(?P<fields>{_FIELD}.*)"
+    ),
+    "field": rf"\s(?={_FIELD})",
     "comment": r"\s*(?:#|//) ?(?=\S)",
     "arrow": r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$",
     "emphasis": r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*",
@@ -167,6 +185,18 @@ def clean(raw: str) -> str:
     if text.endswith("`") and text.lstrip().startswith("`") and not is_fence(text):
         text = text.strip().strip("`")  # a line of inline code
     return text
+
+
+def fields_apart(text: str) -> tuple[str, ...]:
+    """A line of lspci, and below it each of its fields, if it begins with a device and has any: loops in a
+    shell print the fields of a device on one line. The text alone if it is another line."""
+    if not (found := _compiled("flattened").match(text)):
+        return (text,)
+    fields = (field.strip() for field in _compiled("field").split(found["fields"]))
+    return (
+        f"{found['address']} {text[found.end('address') :].lstrip(': ')}",
+        *(f"\t{one}" for one in fields),
+    )
 
 
 FENCES = ("```", "~~~", "[code]", "[/code]")
@@ -230,6 +260,10 @@ def typed(text: str) -> TypedCommand | None:
         host = (found["host"] or bare or "") if found is not None else ""
         if found is not None and (host or found["sign"] in "$%" or _is_command(found["command"])):
             return TypedCommand(found["command"].strip().rstrip("`"), "" if host in NO_NAMES else host)
+        if found is None and (named := _compiled("host_prompt").match(text)) is not None:
+            command = (named["command"] or "").strip()
+            if named["path"] or _is_command(command):
+                return TypedCommand(command, named["host"])
         empty = _compiled("empty_prompt").match(text) if found is None else None
         if empty is not None:
             return TypedCommand("", empty["host"] or "")

@@ -14,6 +14,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.acs_ports import acs_readings
 from gdrkit.explain.asked_outputs import asked_readings
 from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.device_numbers import number_readings
 from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
@@ -90,6 +91,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             *xid_readings(own_lines),
             *asked_readings(own_lines),
             *disk_readings(own_lines),
+            *number_readings(own_lines),
             *acs_readings(own_lines),
             *efa_readings(own_lines),
         )
@@ -250,6 +252,7 @@ HCA = "NCCL_IB_HCA"
 
 _PATTERNS = {
     "device": r"\s*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]",
+    "named": r"\s*\S+ (?!(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl))[A-Z0-9][^:]{2,60}: \S",
     "link_cap": r"\s*LnkCap:.{0,40}\bSpeed (?P<speed>[\d.]{1,5})GT/s, Width x(?P<width>\d{1,2})\b",
     "link_sta": (
         r"\s*LnkSta:\s*Speed (?P<speed>[\d.]{1,5})GT/s(?: \(ok\)|(?P<slow> \(downgraded\)))?,"
@@ -299,7 +302,7 @@ def _less(status: re.Match[str], can: re.Match[str] | None, title: str) -> Itera
     the device is a GPU, or is not shown."""
     marked = bool(status["narrow"])
     narrow = marked or (can is not None and int(status["width"]) < int(can["width"]))
-    may_be_idle = "controller: NVIDIA" in title or not (title or narrow)
+    may_be_idle = "controller: NVIDIA" in title or not (_compiled("named").match(title) or narrow)
     if status["slow"] and not may_be_idle:
         yield f"{status['speed']} of {can['speed']} GT/s" if can else f"{status['speed']} GT/s"
     if narrow:

@@ -17,14 +17,20 @@ from gdrkit.formats.plural import plural
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
 PORTS, DOWN = "ports", "ports without a link"
+RATES, SLOW = "rates of active ports", "a slower port"
 OF_A_GPU = " from GPU memory"
 """In the result of a run that sent the memory of a GPU that has memory of its own."""
+OF_ANOTHER = " of an accelerator of"
+"""In the result of a run that sent the memory of another maker's accelerator."""
 ESTIMATED = (NCCL_TESTS, PERFTEST)
 """What `gdr estimate --measured` reads."""
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
 DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
+LOSSES = "lost packets"
+STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
+"""A run without a result, and whether a hang of the direct path would look like that."""
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
 MOST_LINES = 20_000
@@ -43,6 +49,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_dcgm(shown)
     yield from _of_ras(shown)
     yield from _of_priorities(shown)
+    yield from _of_losses(shown)
     yield from _of_ports(lines)
 
 
@@ -59,13 +66,22 @@ def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
+IN_CHANNEL = "/GDRDMA"
+"""In NCCL's line about a channel that accesses GPU memory directly: transport/net.cc, sendSetup()."""
+
+
 def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
-    if not any("busbw" in line.text or nccl_tests.BARE_ROW.match(line.text) for line in shown):
+    title = next((line for line in shown if "busbw" in line.text), None)
+    if title is None and not any(nccl_tests.BARE_ROW.match(line.text) for line in shown):
         return
     try:
         runs = nccl_tests.parse_nccl_tests("\n".join(line.text for line in shown))
     except FormatError:
-        return
+        runs = ()
+    if title is not None and not any(run.rows for run in runs):
+        direct = any(IN_CHANNEL in line.text for line in shown)
+        value = f"with a table without a row{DIRECT_ALL_THE_SAME * direct}"
+        yield KnownFact(STOPPED, value, title.number, title.text.strip())
     for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
         rows = zip(run.rows, lines, strict=True)
         rates = [(row.best.bus_gb_per_s or 0.0, row, line) for row, line in rows if row.best is not None]
@@ -116,6 +132,8 @@ def _of_last(name: str, row: re.Pattern[str], words: str, shown: list[TextLine])
 
 def _memory(run: perftest.Perftest) -> str:
     """Whose memory a run used: that of an integrated GPU is the host's."""
+    if run.other_maker:
+        return f"the memory{OF_ANOTHER} {run.other_maker}"
     if run.uses_gpu:
         return "host memory" if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
     return "host memory" if run.command else "memory that is not shown"
@@ -157,13 +175,51 @@ def _of_priorities(shown: list[TextLine]) -> Iterator[KnownFact]:
     """The settings of a RoCE port. None of them is a fault by itself: they have to be those of the switch,
     which the output does not show."""
     trust = next((found[1] for line in shown if (found := _TRUST.match(line.text.strip()))), "")
-    pfc = next(((line, found[1].split()) for line in shown if (found := _PFC.match(line.text))), None)
+    pfc = _flow_control(shown)
     if not trust or pfc is None:
         return
-    on = ", ".join(str(priority) for priority, bit in enumerate(pfc[1]) if bit == "1")
-    flow = f"flow control on priority {on}" if on else "no priority with flow control"
+    line, on = pfc
+    flow = f"flow control on priority {', '.join(map(str, on))}" if on else "no priority with flow control"
     value = f"priorities by {trust}, {flow}; right if the switch has the same"
-    yield KnownFact(PRIORITIES, value, pfc[0].number, pfc[0].text.strip())
+    yield KnownFact(PRIORITIES, value, line.number, line.text.strip())
+
+
+def _flow_control(shown: list[TextLine]) -> tuple[TextLine, tuple[int, ...]] | None:
+    """The row of mlnx_qos about flow control, and the priorities that have it; None without one row, or with
+    several that differ."""
+    rows = [(line, found[1].split()) for line in shown if (found := _PFC.match(line.text))]
+    if not rows or any(bits != rows[0][1] for _, bits in rows):
+        return None
+    return rows[0][0], tuple(priority for priority, bit in enumerate(rows[0][1]) if bit == "1")
+
+
+_COUNTED = re.compile(r"\s*rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards): (?P<count>\d{1,20})\s*$")
+"""A counter of `ethtool -S`. Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_stats.c."""
+
+
+_INTERFACE = re.compile(r"\b(?:mlnx_qos -i|mlnx_qos --interface[= ]|ethtool -S) *([\w.-]{1,15})")
+
+
+def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """Packets that a port discarded on a priority without flow control, where others have it: whether they
+    are those of RDMA, counters do not show."""
+    pfc = _flow_control(shown)
+    counted: dict[tuple[str, int], tuple[int, TextLine]] = {}
+    for line in shown:
+        if found := _COUNTED.match(line.text):
+            counted.setdefault((found["what"], int(found["priority"])), (int(found["count"]), line))
+    lost = [(number, key[1], line) for key, (number, line) in counted.items() if key[0] == "discards"]
+    if pfc is None or not pfc[1] or not lost:
+        return
+    number, priority, line = max(lost, key=lambda one: one[0])
+    named = {found[1] for one in (pfc[0], line) if (found := _INTERFACE.search(one.command))}
+    if not number or priority in pfc[1] or len(named) > 1:
+        return
+    value = f"{number} discarded on priority {priority}, which has no flow control"
+    idle = [str(one) for one in pfc[1] if counted.get(("bytes", one), (1, line))[0] == 0]
+    if idle:
+        value += f"; priority {', '.join(idle)}, which has it, carried nothing"
+    yield KnownFact(LOSSES, value, line.number, line.text.strip())
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:

@@ -1,7 +1,9 @@
-"""What `nm` and `strings` of nvidia-peermem's file show: whether it was built with the peer-memory API.
+"""What `nm` and `strings` of a module's file show: whether nvidia-peermem was built with the peer-memory
+API, and whether a storage module has the symbol that nvidia-fs asks it for.
 
-Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(): it calls
-ib_register_peer_memory_client() if the build found that, and else only returns -EINVAL.
+Sources: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(): it calls
+ib_register_peer_memory_client() if the build found that, and else only returns -EINVAL; gds-nvidia-fs
+src/nvfs-dma.c, modules_list, whose symbols are looked up by name; Linux kernel/kallsyms.c, s_show().
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gdrkit.explain.blocks import Block, blocks
+from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 
@@ -29,6 +31,12 @@ _SEARCH = re.compile(
 
 
 def symbol_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """What symbols show of nvidia-peermem and nvidia-fs."""
+    yield from _stubs(lines)
+    yield from _storage(lines)
+
+
+def _stubs(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """A whole list of the module's symbols, or an empty search in it, without the call of a working one."""
     positions = {line.number: position for position, line in enumerate(lines)}
     for block in _lists(lines):
@@ -64,3 +72,38 @@ def _is_whole(block: Block) -> bool:
     return (
         found is not None and found["text"] in CALL and shows_errors and block.prompted and not block.lines
     )
+
+
+# -- nvidia-fs -----------------------------------------------------------------------------------------
+
+
+_OF_STORAGE = re.compile(r"\b(?P<symbol>(?P<module>\w{2,30}?)(?:_v\d{1,2})?_register_nvfs_dma_ops)\b")
+_OFFERED = re.compile(r"\s*[0-9a-f]{8,16} [A-Za-z] \w{1,80}(?:\s+\[\w{1,60}\])?\s*")
+"""A row of /proc/kallsyms."""
+_OF_NVIDIA_FS = re.compile(
+    r"\b(?:strings|nm)\b.*\bnvidia[-_]fs\.ko|\bnvidia[-_]fs\.ko\S* *\| *(?:strings|nm)\b"
+)
+
+
+def _storage(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """A symbol that nvidia-fs asks a storage module for, which has it under another version alone."""
+    offered: dict[str, set[str]] = {}
+    for line in lines:
+        found = _OF_STORAGE.search(line.text) if line.kind in EVIDENCE else None
+        if found and _OFFERED.fullmatch(line.text):
+            offered.setdefault(found["module"], set()).add(found["symbol"])
+    wanted: dict[str, dict[str, int]] = {}
+    for block in blocks(lines):
+        if _OF_NVIDIA_FS.search(block.command):
+            for line in block.lines:
+                if found := _OF_STORAGE.search(line.text):
+                    wanted.setdefault(found["module"], {})[found["symbol"]] = line.number
+    positions = {line.number: position for position, line in enumerate(lines)}
+    for module, symbols in wanted.items():
+        has = offered.get(module, set())
+        if has and has.isdisjoint(symbols):
+            symbol, number = next(iter(symbols.items()))
+            note = f"nvidia-fs asks for {symbol}, and {module} has {min(has)}"
+            position = positions[number]
+            yield Reading(lines[position], position, ("nvidia-fs-symbols-missing",), note, decides=True)
+            return

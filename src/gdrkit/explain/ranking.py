@@ -58,6 +58,10 @@ HARDWARE, BESIDE = 6.0, 2.0
 failure that has other causes. The first is that of a leading cause; the second is below FIRST_CAUSE, because
 nothing printed shows the product."""
 
+HANGS = ("acs-redirect", "iommu-translating")
+"""What makes the direct path hang without an error: NCCL user guide, Troubleshooting, PCI Access Control
+Services."""
+
 NO_FAILURE = (ASKED, SET, STATE, NO_ERROR)
 """Notes of lines that suggest their only cause no more than as possible."""
 
@@ -131,6 +135,7 @@ BEHIND = {
     "module-wrong-kernel": ("driver-not-loaded",),
     "module-not-found": ("peermem-not-loaded",),
     "driver-not-loaded": ("module-not-found",),
+    **dict.fromkeys(("nvidia-fs-not-loaded", "nvidia-fs-symbols-missing"), ("gds-compat-mode",)),
     "gpu-passed-through": ("driver-not-loaded", "module-not-found", "peermem-not-loaded"),
     "legacy-nv-peer-mem": ("peermem-registration-refused",),
     "operator-ofed-changed": ("module-crc-mismatch",),

@@ -61,6 +61,7 @@ class _Reader:
     def __init__(self) -> None:
         self.device = self.port = ""
         self.width = 0  # lanes of the port, until its speed follows
+        self.unnumbered = 0  # ports of the device so far whose number is not shown: all have a state
 
     def read(self, line: TextLine) -> Iterator[ShownFile]:
         text = line.text
@@ -68,9 +69,9 @@ class _Reader:
             yield from _of_row(found, line.number)
         elif found := _compiled("device").match(text):
             self.device = found["old"] or found["new"] or found["verbs"]
-            self.port, self.width = found["port"] or "", 0
+            self.port, self.width, self.unnumbered = found["port"] or "", 0, 0
         elif self.device and (found := _compiled("port").match(text)):
-            self.port, self.width = found[1], 0
+            self.port, self.width, self.unnumbered = found[1], 0, 0
         elif self.device and (found := _compiled("field").match(text)):
             yield from self._field(found[1].lower().replace(" ", "_"), found[2], line.number)
         elif text[:1] not in (" ", "\t"):
@@ -78,6 +79,9 @@ class _Reader:
 
     def _field(self, key: str, value: str, line: int) -> Iterator[ShownFile]:
         folder = f"{CLASS}/{self.device}"
+        if key == "state" and (self.unnumbered or not self.port):  # grep left out the line `Port 1:`
+            self.unnumbered += 1
+            self.port = str(self.unnumbered)
         if not self.port:
             name = _OF_DEVICE.get(key)
             if name is not None and (content := _guid(value) if "guid" in name else value):
@@ -106,6 +110,8 @@ def _of_row(found: re.Match[str], line: int) -> Iterator[ShownFile]:
         ):
             if content:
                 yield ShownFile(f"{folder}/{name}", content, line)
+    elif given["rated"]:
+        yield ShownFile(f"{CLASS}/{given['rated']}/ports/1/rate", given["rate"], line)
     elif given["listed"]:
         yield ShownFile(f"{CLASS}/{given['listed']}/node_guid", _guid(given["guid"]), line)
     elif given["linking"]:
@@ -149,6 +155,7 @@ _OF_DEVICE = {
     "firmware_version": "fw_ver",
     "node_guid": "node_guid",
     "sys_image_guid": "sys_image_guid",
+    "ca_type": "hca_type",
     "system_image_guid": "sys_image_guid",
     "board_id": "board_id",
 }
@@ -201,6 +208,8 @@ _PATTERNS = {
         rf"\s*(?:link (?P<linked>{_NAME})/(?P<number>\d{{1,3}}) (?:subnet_prefix .{{0,120}} )?"
         rf"state (?P<state>\w{{1,20}})(?: physical_state (?P<physical>\w{{1,30}}))?"
         rf"(?: netdev (?P<netdev>[\w.-]{{1,15}}))?"
+        rf"|(?P<rated>(?!rate\b){_NAME}):?\s+"
+        r"(?P<rate>\d{1,4}(?:\.\d)? Gb/sec \(\d{1,2}X \w{1,6}\))\s*$"
         rf"|(?P<listed>(?!link ){_NAME})\s+(?P<guid>[0-9a-f]{{16}})\s*$"
         rf"|(?:l[rwx-]{{9}}.{{1,80}} )?(?P<linking>{_NAME}) -> \.\./\.\./devices/"
         r"(?P<to>[\w.:/-]{1,200}/infiniband/[\w.-]{1,41})\s*$"

@@ -62,6 +62,7 @@ _PROGRAMS = {
         r"|\bNVL\d|\bIMEX\b|ComputeDomain|multi-?node NVLink"
     ),
     "deepep": r"deep_?ep",
+    "gds": r"\bgds|\bnvidia[-_]fs\b|\bcufile",
 }
 """How a text names a program, where not by the name that gdr gives it."""
 

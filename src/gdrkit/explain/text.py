@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gdrkit.catalogue import rule_of
-from gdrkit.explain.answer import NO_FAILURE_SHOWN
 from gdrkit.explain.explanation import (
     ASKED,
+    NO_FAILURE_SHOWN,
     SET,
     STATE,
     Answer,

@@ -48,5 +48,7 @@ def proofs_of(sources: Iterable[Source], host: TextHost) -> tuple[QuotedLine, ..
 
 def quote(host: TextHost, numbers: Iterable[int]) -> tuple[QuotedLine, ...]:
     """Those of the lines that belong to this machine, each once."""
-    texts = {line.number: line.text.strip() for line in host.own_lines}
+    texts = {
+        line.number: line.text.strip() for line in reversed(host.own_lines)
+    }  # the whole before its parts
     return tuple(QuotedLine(number, texts[number]) for number in dict.fromkeys(numbers) if number in texts)

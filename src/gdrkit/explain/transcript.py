@@ -22,6 +22,9 @@ from gdrkit.explain.wrappers import unwrap
 from gdrkit.facts.manifest_excerpts import is_manifest
 from gdrkit.formats.sentences import is_sentence
 
+OUTPUT = ("machine", "shown")
+"""The kinds of lines that programs printed."""
+
 
 class TextLine(Struct, frozen=True):
     """One line and its classification."""
@@ -97,12 +100,18 @@ class _LineClassifier:
                 continue
             if len(whole) > lines_of.LINE_CHARACTERS or (index + 1 == len(raw) and whole):
                 line = replace(line, cut=True)
-            found.append(replace(line, author=self.attribution.author))
+            line = replace(line, author=self.attribution.author)
+            found += [replace(line, text=part) for part in self._parts(line)]
         prose = any(line.kind == "prose" for line in found)
         names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
         for line in found:
             name = names[line.author]
             yield line if line.host or not name else replace(line, host=name)
+
+    @staticmethod
+    def _parts(line: TextLine) -> tuple[str, ...]:
+        """The text of a line; what a program printed as one line for several, in parts after the whole."""
+        return lines_of.fields_apart(line.text) if line.kind in OUTPUT else (line.text,)
 
     def line(self, number: int, text: str) -> TextLine | None:
         if lines_of.is_fence(text):

@@ -1,11 +1,12 @@
-"""How many lanes the link of an RDMA port has."""
+"""How many lanes the link of an RDMA port has, and its rate beside those of other ports."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.rdma import CLASS
+from gdrkit.facts.rdma import CLASS, parse_rate, parse_state
 from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, fact
 
@@ -23,3 +24,23 @@ def port_lanes(node: Node, device: str, number: int) -> int:
         raise not_collected(f"lanes of {device}/{number}", f"cat {quoted('/' + path)}")
     node.cite(path, text=text)
     return int(found[1])
+
+
+@fact
+def active_rate(node: Node, device: str, number: int) -> float:
+    """The rate of a port in Gbit/s; 0 if it is not active. An excerpt that lacks its link layer has it."""
+    folder = f"{CLASS}/{device}/ports/{number}"
+    active = parse_state(node.text(f"{folder}/state")) == "ACTIVE"
+    return parse_rate(node.text(f"{folder}/rate")) if active else 0.0
+
+
+LEAST_ALIKE = 3
+"""Ports that agree on a rate before another one stands out: of fewer, each may have its own purpose."""
+
+
+def lone_slow(rates: Mapping[str, float]) -> str:
+    """The name that alone has a lower rate than all others, which agree; "" if there is none."""
+    name = min(rates, key=lambda one: rates[one], default="")
+    others = {rate for one, rate in rates.items() if one != name}
+    lone = len(rates) > LEAST_ALIKE and len(others) == 1 and rates[name] < max(others)
+    return name if lone else ""

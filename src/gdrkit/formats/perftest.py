@@ -27,6 +27,14 @@ COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\]
 COMMAND = re.compile(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
 TITLE = re.compile(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
 NUMBERS = re.compile(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
+OTHER_MAKERS = {
+    "AMD": re.compile(r"--use_rocm\b|^Using ROCm Device\b|\bUse ROCm memory\s*:\s*ON\b", re.MULTILINE),
+    "Intel": re.compile(r"--use_hl\b|\bUse HL memory\s*:\s*ON\b"),
+    "Cambricon": re.compile(r"--use_mlu\b"),
+    "AWS": re.compile(r"--use_neuron\b"),
+}
+"""What shows that a run used the memory of an accelerator, by its maker. Source: perftest
+src/perftest_parameters.c, usage(); rocm_memory.c, hl_memory.c, mlu_memory.c, neuron_memory.c."""
 USES_GPU = re.compile(r"initializing CUDA|CUDA device|creating CUDA Ctx|making it the current CUDA Ctx")
 
 
@@ -57,6 +65,7 @@ class Perftest(Struct, frozen=True, kw_only=True):
     uses_dmabuf: bool | None = None
     gpu_bus: str = ""  # bus and device of the GPU in use, "1b:00"; perftest leaves out the domain
     memory: str = ""  # "managed" or "host": what --cuda_mem_type chose instead of the GPU's own memory
+    other_maker: str = ""  # of an accelerator that is not NVIDIA's and whose memory was used
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
     integrated_line: int = 0  # the line that shows it
     refused: bool = False  # Couldn't allocate MR
@@ -126,6 +135,7 @@ def _run(lines: list[str], first: int) -> Perftest | None:
         uses_gpu=bool(gpu) or "--use_cuda" in command,
         uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
         memory=_memory(command, text),
+        other_maker=next((maker for maker, shown in OTHER_MAKERS.items() if shown.search(text)), ""),
         gpu_bus=_gpu_bus(text),
         integrated_gpu=integrated is not None,
         integrated_line=_line_of(integrated, first),

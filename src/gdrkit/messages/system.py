@@ -159,6 +159,14 @@ ROWS = (
         source="perftest src/perftest_resources.c, ctx_connect()",
     ),
     _rdma(
+        r"{what:Cannot initialize PeerDirect, '\w+' not found|PeerDirect interface was not detected}",
+        ("rdma-lacks-peer-api",),
+        source="ROCm amdkfd kfd_peerdirect.c, kfd_init_peer_direct(), which looks for the symbols again when"
+        " a process starts; ROCm/amdgpu issue 102",
+        decides=False,
+        sample="amdkfd: PeerDirect interface was not detected",
+    ),
+    _rdma(
         r"missing RDMA device spec for device {address:\S+ RDMA device}",
         ("umad-device-missing",),
         source="Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/rdma_device_spec.go",

@@ -23,7 +23,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )
 def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
-    """Nothing in the kernel exports the peer-memory API, which nvidia-peermem needs to register.
+    """Nothing in the kernel exports the peer-memory API, which nvidia-peermem and its like need.
 
     Cost: An nvidia-peermem that is built here is a stub; one that was built earlier fails with
     `Unknown symbol ib_register_peer_memory_client`.
@@ -33,7 +33,7 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
 
     What to do: Use dma-buf, which does not need this API. If OFED is installed and the kernel's own RDMA
     modules still run, restart it (`sudo /etc/init.d/openibd restart`) or reboot. Otherwise install
-    DOCA-OFED, then rebuild the NVIDIA driver.
+    DOCA-OFED, then rebuild the driver of the GPU.
 
     Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED add it, in ib_core or in ib_uverbs.
     Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol:

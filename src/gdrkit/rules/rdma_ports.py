@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.port_width import port_lanes
-from gdrkit.facts.rdma import RdmaDevice, RdmaPort, nics, ports, rdma_devices
-from gdrkit.node import Node, if_missing
+from gdrkit.evidence import Confidence
+from gdrkit.facts.port_width import lone_slow, port_lanes
+from gdrkit.facts.rdma import (
+    CLASS,
+    RdmaDevice,
+    RdmaPort,
+    is_virtual_function,
+    nics,
+    ports,
+    rdma_devices,
+)
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.no_rdma_device import nic_expected
@@ -162,6 +171,77 @@ def port_on_one_lane(node: Node, device: RdmaDevice) -> Outcome:
         expected="4 lanes, or 2 of a split cable",
         subject=device.name,
     )
+
+
+@rule(
+    "port-slower-than-others",
+    Layer.HARDWARE,
+    per=nics,
+    slows=REGISTRATION,
+    reported_by=(DecidingCommand("cat /sys/class/infiniband/*/ports/*/rate", "one rate below the others"),),
+    cost="A collective over all NICs is as slow as this one.",
+)
+def port_slower_than_others(node: Node, device: RdmaDevice) -> Outcome:
+    """An active port is slower than all the others of its kind.
+
+    Cost: The GPUs that use the NIC have that rate, and a collective over all of them waits for it. Nothing
+    reports an error.
+
+    How to tell: `cat /sys/class/infiniband/*/ports/*/rate`, `ibstat` or `ibv_devinfo -v` shows the same rate
+    for all NICs of one board but this one.
+
+    What to do: `sudo mlxlink -d <device>` shows the speed and the lanes, and those that each end allows.
+    Reseat or clean both ends of the cable, try another cable or module, and look at the speed that the
+    switch port is set to. If the port is built so, such as one for storage, nothing has to be done.
+
+    Why: Ports agree on the best rate that both ends and the cable allow. A module or a cable of an older
+    generation, a switch port with a lower speed, or lanes that fail lower it.
+
+    Source: InfiniBand specification, 14.2.5.6; Linux drivers/infiniband/core/sysfs.c, rate_show().
+    """
+    rates = {one.name: rate for one in nics(node) if (rate := _rate(node, one))}
+    if device.name not in rates:
+        return NotApplicable("no active port")
+    if any(_has_one_lane(node, port) for port in ports(node, device.name)):
+        return NotApplicable("it runs on one lane, which port-on-one-lane reports")
+    kinds = {one.name: _kind(node, one) for one in nics(node) if one.name in rates}
+    kind = kinds[device.name]
+    if not kind[0]:
+        return NotApplicable("its driver does not name the board")
+    alike = {name: rates[name] for name in kinds if kinds[name] == kind}
+    own = f"{rates[device.name]:g} Gbit/s"
+    if lone_slow(alike) != device.name:
+        return Passed(f"{own}, one of {len(alike)} of its kind")
+    others = max(alike.values())
+    for port in ports(node, device.name):
+        path = f"{CLASS}/{device.name}/ports/{port.number}/rate"
+        node.cite(path, text=f"{port.rate_gbit_per_s:g}", line=1)
+    node.cite("NICs of one board", text="one may have another purpose", confidence=Confidence.LIKELY)
+    return Failed(
+        seen=own,
+        expected=f"{others:g} Gbit/s, as {len(alike) - 1} other NICs of its board have",
+        subject=device.name,
+    )
+
+
+def _rate(node: Node, device: RdmaDevice) -> float:
+    """The best rate of a device's active ports; 0 without any, and for a virtual function, which shares the
+    port of another one."""
+    if if_missing(False, is_virtual_function, node, device.name):
+        return 0.0
+    active = (port.rate_gbit_per_s for port in ports(node, device.name) if port.state == "ACTIVE")
+    return max(active, default=0.0)
+
+
+def _kind(node: Node, device: RdmaDevice) -> tuple[str, frozenset[str]]:
+    """The board of a NIC, "" if its driver does not name it, and the link layers of its ports."""
+    board = device.board_id or if_absent("", node.text, f"{CLASS}/{device.name}/board_id").strip()
+    return board, frozenset(port.link_layer for port in ports(node, device.name))
+
+
+def _has_one_lane(node: Node, port: RdmaPort) -> bool:
+    single = port.state == "ACTIVE" and port.link_layer == "InfiniBand"
+    return single and if_missing(0, port_lanes, node, port.device, port.number) == 1
 
 
 @rule(

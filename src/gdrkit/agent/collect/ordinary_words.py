@@ -33,6 +33,7 @@ _WORDS = """
     concern conda conex conexi confidential confidentiality config configuration configure configured
     congestion connect connected connection connections connects connectx connessione connexion consistent
     construct consumer container containerd containerenv containers content context contexts continuing
+    amdgpu amdkfd
     control controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
     corrupted costs could couldn cound count counter counters counts cpuinfo cpulist crash crashes create
     created createlistensocket creating creation credits cross crossed crosses crypto cudacachingallocator

@@ -47,8 +47,8 @@ ROWS = (
         source=f"{_API}, gdr_open()",
     ),
     _gdr(
-        "Error getting the gdrdrv driver version with ioctl error", ("gdrcopy-version-mismatch",),
-        source=f"{_API}, gdr_open()", decides=False,  # also another driver that has the device number
+        "Error getting the gdrdrv driver version with ioctl error",
+        ("gdrcopy-version-mismatch", "device-file-stale"), source=f"{_API}, gdr_open()", leads=True,
     ),
     _gdr(
         "gdrcopy requires gdrdrv or CUDA driver with dmabuf mmap support", ("gdrcopy-not-loaded",),

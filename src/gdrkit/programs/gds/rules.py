@@ -83,15 +83,21 @@ def nvidia_fs_symbols_missing(node: Node, _: str) -> Outcome:
     Cost: Reads from that storage go through host memory.
 
     How to tell: The kernel log has `nvfs modules probe failed`, or its build ended with undefined symbols
-    nvidia_p2p_*.
+    nvidia_p2p_*. Or nothing is logged: `gdscheck -p` prints `NVMe : Unsupported`, and nvme is not in
+    /proc/driver/nvidia-fs/modules. `sudo grep register_nvfs_dma_ops /proc/kallsyms` shows what the storage
+    modules offer, `strings` of nvidia-fs.ko what it asks for.
 
     What to do: Install the storage modules that MLNX_OFED or DOCA patches for GPUDirect Storage
-    (`--with-nvmf`), then rebuild nvidia-fs with the driver's Module.symvers in place.
+    (`--with-nvmf`), then rebuild nvidia-fs with the driver's Module.symvers in place. If nvme offers
+    `nvme_v2_...` and nvidia-fs asks for `nvme_v1_...`, or the other way round, install releases of both that
+    belong together, and rebuild nvidia-fs for this kernel.
 
     Why: nvidia-fs registers itself with nvme, nvme-rdma and file systems by symbols that only patched
-    modules export.
+    modules export, and whose names have a version. Its build chooses the version by the kernel's functions;
+    a symbol that is not there is skipped without a message.
 
-    Source: gds-nvidia-fs src/nvfs-core.c, nvfs_open(); gds-nvidia-fs issue 72.
+    Source: gds-nvidia-fs src/nvfs-core.c, nvfs_open(), and the list of modules in src/nvfs-dma.c;
+    gds-nvidia-fs issues 72 and 87.
     """
     if not nvidia_fs_is_loaded(node):
         return NotApplicable(f"{MODULE} is not loaded")
