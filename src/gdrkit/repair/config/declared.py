@@ -12,7 +12,6 @@ from gdrkit.facts.kubernetes import OPENSHIFT
 from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_costs_cuda
 from gdrkit.facts.talos import module_entries
 from gdrkit.repair.config.boot_files import (
-    acs_unit_text,
     impossible,
     needs_passthrough,
     never_peermem,
@@ -25,6 +24,7 @@ from gdrkit.repair.config.request import ConfigRequest, PathChoice, ask, choose,
 from gdrkit.repair.config.template import filled
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
 from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.remedies.clear_acs_redirect import acs_unit
 from gdrkit.verdict.path_state import State
 
 IGNITION = "3.2.0"
@@ -58,7 +58,7 @@ def crio_limits() -> str:
 
 def _unit(request: ConfigRequest) -> str:
     bridges = ask(request, pairs_redirected)
-    return acs_unit_text(request, tuple(bridges)) if bridges else ""
+    return acs_unit(request.node, bridges) if bridges else ""
 
 
 def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
