@@ -289,8 +289,53 @@ def test_peermem_is_refused_where_it_can_never_work(kind):
 
 
 def test_blocked_peermem_is_written_with_a_note():
-    output = generate("modules-load", ConfigRequest(node=node("gpu-operator-stub"), path="peermem"))
-    assert not isinstance(output, ConfigRefused) and "peermem-stub" in output.notes[0]
+    output = generate("modules-load", ConfigRequest(node=node("ofed-rebuilt"), path="peermem"))
+    assert not isinstance(output, ConfigRefused) and "ofed-rebuilt-after-driver" in output.notes[0]
+
+
+OF_HOST = tuple((kind.name, form) for kind in KINDS.values() for form in kind.of_host)
+TAKES = {
+    "fedora-coreos": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container"},
+    "flatcar": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container"},
+    "sl-micro": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container", "cloud-init"},
+    "cos": {"container"},
+}
+"""What is read where an image boots: /etc stays on the first three, and COS runs Docker."""
+READ = {"talos", "rhcos", "fedora-coreos", "flatcar", "bottlerocket", "cos", "sl-micro"}
+
+
+@pytest.mark.parametrize("system", sorted(READ))
+def test_no_file_is_written_for_a_node_that_cannot_take_it(system):
+    here = on(node("acs-redirect"), system)
+    parameters = (("nvidia", "NVreg_EnableResizableBar", "1"),)
+    for kind, form in OF_HOST:
+        found = generate(kind, ConfigRequest(node=here, form=form, parameters=parameters))
+        refused = isinstance(found, ConfigRefused) and "boots an image" in found.why
+        assert refused != (kind in TAKES.get(system, ())), kind
+        assert not refused or (isinstance(found, ConfigRefused) and found.instead), kind
+    found = generate("modules-load", ConfigRequest(node=here, path="peermem"))
+    assert isinstance(found, ConfigRefused), "nvidia-peermem: impossible, or by the operator"
+
+
+ANY_NODE = ("export", "health", "prolog", "epilog", "config", "plugin", "rules", "slurm")
+"""Forms without a node, and those of a scheduler."""
+
+
+def test_every_form_that_is_a_file_of_a_host_says_so():
+    for output in OUTPUTS.values():
+        if not isinstance(output, ConfigOutput) or output.form.startswith(ANY_NODE):
+            continue
+        if output.file.startswith("/") or output.kind == "cloud-init" or "docker run" in output.use:
+            assert (output.kind, output.form if KINDS[output.kind].forms else "") in OF_HOST
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "instead"),
+    [("modprobe", "", "--form configmap"), ("modules-load", "peermem", "--path peermem")],
+)
+def test_a_driver_in_a_container_reads_no_file_of_its_host(kind, path, instead):
+    found = generate(kind, ConfigRequest(node=node("gpu-operator-stub"), path=path))
+    assert isinstance(found, ConfigRefused) and f"gdr config gpu-operator {instead} TARGET" in found.instead
 
 
 def test_what_the_file_itself_cures_is_not_in_the_note():
@@ -386,7 +431,7 @@ DUMPS = Path(__file__).parents[2] / "rules" / "dumps"
 @pytest.mark.parametrize(
     ("dump", "why", "instead"),
     [
-        ("gb300-wrong", "0008:02:01.0 differ", "gdr fix --steps set-acs-bits"),
+        ("gb300-wrong", "0008:02:01.0 differ", "gdr fix --steps set-acs-bits TARGET"),
         ("gb300-right", "already have the ACS bits", ""),
     ],
 )

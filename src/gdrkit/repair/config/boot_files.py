@@ -9,7 +9,7 @@ from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.rdma import hardware_pairs
 from gdrkit.facts.running_files import OPENIBD
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
+from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
     ConfigRequest,
     ask,
@@ -205,7 +205,7 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
         return ConfigRefused(
             kind=kind,
             why="the bridges to change depend on the node",
-            instead=f"give a TARGET that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
+            instead=f"name a node that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
         )
     if (refused := _of_layout(kind, request)) is not None:
         return refused
@@ -237,7 +237,7 @@ def _of_layout(kind: str, request: ConfigRequest) -> ConfigRefused | None:
     elif wrong:
         ports = ", ".join(port.address for port, _ in wrong)
         why = f"this layout ({needs.layout}) needs certain ACS bits set, from the boot on: {ports} differ"
-        instead = f"gdr fix --steps {RemedyName.SET_ACS_BITS}"
+        instead = f"gdr fix --steps {RemedyName.SET_ACS_BITS} {TARGET}"
     else:
         why, instead = f"the ports already have the ACS bits that this layout ({needs.layout}) needs", ""
     return ConfigRefused(kind=kind, why=why, instead=instead)

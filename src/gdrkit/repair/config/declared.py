@@ -19,7 +19,7 @@ from gdrkit.repair.config.boot_files import (
     state_of_dmabuf,
 )
 from gdrkit.repair.config.nccl_env import conf_text
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
+from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, PathChoice, ask, choose, choose_declared
 from gdrkit.repair.config.template import filled
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
@@ -216,7 +216,7 @@ internal/app/machined/pkg/controllers/runtime/kernel_module_config.go, Run()."""
 def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Talos: modules to load, or the schematic of an image with the open driver. For dma-buf only."""
     if request.path == "peermem":
-        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="use dma-buf: gdr config talos")
+        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead=f"use dma-buf: gdr config talos {TARGET}")
     found = filled("talos", request.form or TALOS_FORMS[0], request)
     notes = (NO_PEERMEM, *_impossible_here(request))
     if found.form != "machine":

@@ -36,6 +36,9 @@ class ImmutableSystem(Struct, frozen=True, kw_only=True):
     ways: dict[Change, Way]
     cannot: dict[Change, str]  # why not; of those that it lists in neither, the image decides
     container: str  # the command that runs another one in a privileged container, with an image of yours
+    takes: frozenset[str] = (
+        frozenset()
+    )  # kinds of `gdr config` that write files of a host, and that it reads
     operators: bool = False  # the GPU Operator and the Network Operator install its drivers
 
 
@@ -53,6 +56,8 @@ _LIMIT_BY_BUTANE = Way(
     f"{_BY_BUTANE}, below storage.files, write /etc/systemd/system.conf.d/90-gdrkit-memlock.conf with "
     "`[Manager]` and `DefaultLimitMEMLOCK=infinity`, and provision it anew",
 )
+_KEEPS_ETC = frozenset(("modprobe", "udev", "systemd", "nccl-env", "imex", "container"))
+"""Below /etc, files that somebody writes stay: neither the system nor an operator puts its own in place."""
 _POD = "kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE --"
 _KUBECTL_DRAIN = "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data"
 
@@ -132,6 +137,7 @@ FEDORA_COREOS = ImmutableSystem(
     name="fedora-coreos",
     title="Fedora CoreOS",
     members=frozenset(("fedora-coreos", "fedora/coreos")),
+    takes=_KEEPS_ETC,
     container="sudo podman run --rm --privileged IMAGE",
     ways={
         Change.DRIVER: Way(
@@ -157,6 +163,7 @@ FLATCAR = ImmutableSystem(
     name="flatcar",
     title="Flatcar",
     members=frozenset(("flatcar",)),
+    takes=_KEEPS_ETC,
     container="sudo docker run --rm --privileged IMAGE",
     ways={
         Change.DRIVER: Way(
@@ -199,6 +206,7 @@ COS = ImmutableSystem(
     name="cos",
     title="Container-Optimized OS",
     members=frozenset(("cos",)),
+    takes=frozenset(("container",)),
     container=_POD,
     ways={
         Change.DRIVER: Way(
@@ -218,6 +226,7 @@ SL_MICRO = ImmutableSystem(
     members=frozenset(
         ("sl-micro", "sle-micro", "opensuse-microos", "opensuse-leap-micro", "suse-microos")
     ),
+    takes=_KEEPS_ETC | {"cloud-init"},
     container="sudo podman run --rm --privileged IMAGE",
     ways={
         Change.DRIVER: Way(
