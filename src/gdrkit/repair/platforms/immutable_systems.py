@@ -138,7 +138,7 @@ FEDORA_COREOS = ImmutableSystem(
     title="Fedora CoreOS",
     members=frozenset(("fedora-coreos", "fedora/coreos")),
     takes=_KEEPS_ETC,
-    container="sudo podman run --rm --privileged IMAGE",
+    container="sudo podman run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             "build an image with this driver on that of Fedora CoreOS, and move the machine to it",
@@ -164,7 +164,7 @@ FLATCAR = ImmutableSystem(
     title="Flatcar",
     members=frozenset(("flatcar",)),
     takes=_KEEPS_ETC,
-    container="sudo docker run --rm --privileged IMAGE",
+    container="sudo docker run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             f"{_BY_BUTANE}, choose NVIDIA's system extension with the open modules, and provision it anew",
@@ -227,7 +227,7 @@ SL_MICRO = ImmutableSystem(
         ("sl-micro", "sle-micro", "opensuse-microos", "opensuse-leap-micro", "suse-microos")
     ),
     takes=_KEEPS_ETC | {"cloud-init"},
-    container="sudo podman run --rm --privileged IMAGE",
+    container="sudo podman run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             "install the signed open modules into a new snapshot, and boot it",
