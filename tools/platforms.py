@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gdrkit.catalogue import CODES
 from gdrkit.diagnosis import report_on
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver_files import has_driver_container
@@ -31,6 +32,7 @@ from gdrkit.report.answers import first_screen
 from gdrkit.report.document import Report
 from gdrkit.report.fix import FixOptions, actions, fix_report
 from gdrkit.report.fix_document import ActionSection, FixReport
+from gdrkit.report.here import advice_here
 
 _DEBIAN, _RHEL, _SUSE = ("apt-get", "dpkg", "update-grub"), ("dnf", "yum", "grubby"), ("zypper", "pbl")
 _PACKAGES = (*_DEBIAN, *_RHEL, *_SUSE, "dkms", "mokutil", "dracut", "update-initramfs")
@@ -113,6 +115,29 @@ def faults_of_steps(node: Node, name: str) -> list[str]:
         words = [way.undo, *(_words(one) for one in actions(procedure))]
         lacking = () if way.cannot else filter(None, map(SETTINGS[name].lacks.search, words))
         found += [f"{remedy.name}: {one[0]!r} in {one.string!r}" for one in lacking]
+    return found
+
+
+_ORDER = re.compile(
+    r"`(?:kubectl|talosctl|apiclient|oc|gdr|sudo|lspci|lsmod|cat|rdma|ibv_\w+|modinfo|ls) |"
+    r"(?:^|[.:;,] )(?:or |then |first )?"
+    r"(?:ask|do|run|set|use|add|remove|install|give|let|leave|load|build|start|stop|reboot|restart|reseat|drain|"
+    r"delete|deploy|change|check|choose|compare|find|look|search|read|raise|take|turn|unset|upgrade|write|make|"
+    r"rebuild|register|reset|clean|fix|put|enable|nothing)\b",
+    re.IGNORECASE,
+)
+"""A next step: a command, an order, or that there is nothing to do."""
+
+
+def without_step(node: Node, name: str) -> list[str]:
+    """The codes whose advice on a platform is no next step, or names what the platform lacks."""
+    here, found = on(node, name), []
+    for code in CODES:
+        words = advice_here(here, code)
+        if words and not _ORDER.search(words):
+            found.append(f"{code}: no next step in {words!r}")
+        if words and (lacking := SETTINGS[name].lacks.search(_CODE_PAGE.sub("", words))):
+            found.append(f"{code}: {lacking[0]!r} in {words!r}")
     return found
 
 

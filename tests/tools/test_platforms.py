@@ -7,15 +7,17 @@ from __future__ import annotations
 import pytest
 from machines.cases import case
 from machines.judge import written
-from tools.platforms import SETTINGS, faults, faults_of_steps, on
+from tools.platforms import SETTINGS, faults, faults_of_steps, on, without_step
 
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.means import can_do, means, platform_of
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import every_remedy, remedy_of
 from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.report.here import advice_here
 from tests.evidence_nodes import laid_down
 
 BLOCKED = {
@@ -42,6 +44,11 @@ def node(name: str) -> Node:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_remedy_is_carried_out_with_what_the_platform_lacks(name):
     assert faults_of_steps(node("acs-redirect"), name) == []
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_advice_of_every_code_has_a_next_step_on_every_platform(name):
+    assert without_step(node("acs-redirect"), name) == []
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -127,3 +134,20 @@ def test_an_image_is_given_the_options_and_arguments_that_a_remedy_sets(name, re
     assert can_do(here, remedy_of(remedy))
     (action,) = procedure_for(here, remedy_of(remedy), ProcedureChoices()).actions
     assert words in " ".join((action.what, *action.commands))
+
+
+@pytest.mark.parametrize("name", ["talos", "bottlerocket", "rhcos", "fedora-coreos", "container"])
+def test_a_port_that_is_off_can_be_turned_on_from_every_platform(name):
+    (action,) = fix_report(on(node("rail-down"), name), FixOptions()).by_hand
+    assert action.line.startswith("port-down: ")
+    by_owner = "Ask the owner of the host" in action.line
+    assert by_owner if name == "container" else "ibportstate -C mlx5_7 -D 0 1 enable" in action.line
+
+
+@pytest.mark.parametrize("name", ["talos", "bottlerocket", "cos"])
+def test_an_operator_installs_no_ofed_where_the_system_takes_none(name):
+    """What a system lacks, it lacks also where an operator's container installs the driver."""
+    here = on(node("gpu-operator-waits"), name).after("operator", [has_driver_container.becomes(True)])
+    assert platform_of(here) == "gpu-operator"
+    assert not can_do(here, remedy_of("install-ofed")) and can_do(here, remedy_of("use-dmabuf"))
+    assert "OFED" not in advice_here(here, "operator-waits-for-ofed")

@@ -308,13 +308,18 @@ def _parameter(word: str) -> tuple[str, str, str]:
 
 
 def _refused(found: ConfigRefused, options: Namespace) -> int:
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.repair.config.output import TARGET
+
+    named = f" {quoted(options.target)}" if options.target else ""
+    instead = found.instead.replace(f" {TARGET}", named)
     if options.json:
         _write_json({"schema": "gdrkit.config/1", "kind": found.kind, "refused": found.why,
-                     "instead": found.instead})  # fmt: skip
+                     "instead": instead})  # fmt: skip
     else:
         sys.stderr.write(f"gdr config {found.kind}: {found.why}\n")
-        if found.instead:
-            sys.stderr.write(f"  instead: {found.instead}\n")
+        if instead:
+            sys.stderr.write(f"  instead: {instead}\n")
     return BLOCKED
 
 

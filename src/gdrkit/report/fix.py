@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,17 +26,18 @@ from gdrkit.repair.platforms.action import (
 )
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.families import immutable
 from gdrkit.repair.platforms.means import OPERATOR, can_do, means
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.report.answers import deciding, first_cause, now
+from gdrkit.report.answers import deciding, first_cause, naming, now
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
-from gdrkit.report.here import advice_here
+from gdrkit.report.here import POINTER, advice_here
 from gdrkit.report.pages import sections
 from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
 from gdrkit.rules.remedy_names import RemedyName
@@ -48,20 +49,33 @@ from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 # -- what a person can do about a blocker that no step of `gdr fix` cures: cables, switches, cards --
 
 
-def advice(node: Node, verdict: Verdict, consumer: str) -> tuple[AskPerson, ...]:
-    """For a node that is blocked, and that no plan makes ready: each blocker, also one with a remedy,
-    with what the GPU Operator has for it. Promises nothing about the verdict."""
+def advice(node: Node, verdict: Verdict, consumer: str, target: str = "") -> tuple[AskPerson, ...]:
+    """For a node that is blocked, and that no plan makes ready: each blocker by its code, also one with a
+    remedy, with what an operator or a system that boots an image has for it. Commands name `target`.
+    Promises nothing about the verdict."""
     state = verdict.of(consumer)
     if state.state is not State.BLOCKED:
         return ()
-    by_hand = dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by)
-    found = [AskPerson(what=text) for text in dict.fromkeys(_about(node, one) for one in by_hand)]
-    for remedy in map(remedy_of, dict.fromkeys(name for one in by_hand for name in one.rule.remedies)):
-        way = means(node, remedy)
-        if way.platform == OPERATOR and not way.cannot and if_missing(None, _effect, node, remedy):
-            asked = procedure_for(node, remedy, ProcedureChoices()).actions
-            found += [one for one in asked if isinstance(one, AskPerson) and one not in found]
+    found: list[AskPerson] = []
+    for one in dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by):
+        able = tuple(_able(node, one.rule.remedies))
+        words = naming(_about(node, one), target)
+        if able and POINTER in words:
+            words = f"{one.rule.code}: {able[0].title}"
+        asked = (a for remedy in able for a in procedure_for(node, remedy, ProcedureChoices()).actions)
+        more = (AskPerson(what=words), *(a for a in asked if isinstance(a, AskPerson)))
+        found += [action for action in more if action not in found]
     return tuple(found)
+
+
+def _able(node: Node, names: Iterable[RemedyName]) -> Iterator[Remedy]:
+    """The remedies that an operator or a system that boots an image carries out, and that are possible."""
+    system = immutable(node)
+    for remedy in map(remedy_of, names):
+        way = means(node, remedy)
+        by_platform = way.platform == OPERATOR or (system is not None and way.platform == system.name)
+        if by_platform and not way.cannot and if_missing(None, _effect, node, remedy):
+            yield remedy
 
 
 def _effect(node: Node, remedy: Remedy) -> tuple[Supposition, ...]:
@@ -73,8 +87,8 @@ def _about(node: Node, result: CheckResult) -> str:
     given = result.outcome.advice if isinstance(result.outcome, Failed) else ""
     if not given:
         first, *_ = sections(result.rule)[1]["What to do"].split("\n\n")
-        given = f"{result.rule.code}: {' '.join(first.split())}"
-    return advice_here(node, result.rule.code, given)
+        given = " ".join(first.split())
+    return f"{result.rule.code}: {advice_here(node, result.rule.code, given)}"
 
 
 _REPAIRED = ("failed", "warning")
@@ -128,7 +142,7 @@ def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) 
     if report.verdict.state is State.IMPOSSIBLE:
         shown = about_shown(report)
         return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown), options.target)),)
-    return tuple(_action(action) for action in advice(node, verdict, options.consumer))
+    return tuple(_action(action) for action in advice(node, verdict, options.consumer, options.target))
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:

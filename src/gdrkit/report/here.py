@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 
 from gdrkit.catalogue import rule_of
-from gdrkit.evidence.quoting import in_prose
+from gdrkit.evidence.quoting import in_prose, quoted
+from gdrkit.facts.kernel import hostname
 from gdrkit.facts.rdma import nics
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.families import immutable
+from gdrkit.repair.platforms.immutable_systems import ImmutableSystem
 from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, can_do, has_packages, platform_of
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.answers import advice, deciding, first_cause, missing_of, split_sentences
 from gdrkit.report.document import Report
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import GOOD, State
 
 _PACKAGES = (
@@ -24,7 +27,8 @@ _PACKAGES = (
 )
 _SHELL = r"\bsudo\b|\bsystemctl\b|\bmodprobe\b|\brmmod\b|\bsetpci\b|\bnvidia-smi\b|\bmlxfwreset\b|\bmst"
 _HOST = (
-    rf"{_PACKAGES}|{_SHELL}|\b[Rr]eboot|\b[Rr]estart|kernel command line|firmware setup|\bBIOS\b|\bhost\b"
+    rf"{_PACKAGES}|{_SHELL}|\b[Rr]eboot|\b[Rr]estart|kernel command line|firmware setup|\bBIOS\b|"
+    r"\bthe host\b"
 )
 _LACKS = {CONTAINER: _HOST, OPERATOR: r"\b(?:dkms|DKMS|mokutil)\b|modprobe\.d|modules-load\.d"}
 """What a sentence must not name, by platform; of a system that boots an image, packages and a shell."""
@@ -32,6 +36,10 @@ _LACKS = {CONTAINER: _HOST, OPERATOR: r"\b(?:dkms|DKMS|mokutil)\b|modprobe\.d|mo
 
 ESTIMATE = "`gdr estimate`"
 """What knows nothing of a node whose RDMA devices are not known."""
+
+
+POINTER = "which says how"
+"""In advice that is only where more is."""
 
 
 def advice_here(node: Node, code: str, given: str = "") -> str:
@@ -42,22 +50,91 @@ def advice_here(node: Node, code: str, given: str = "") -> str:
         given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)
     if has_packages(node):
         return given
-    platform = platform_of(node)
-    lacking = re.compile(_LACKS.get(platform, f"{_PACKAGES}|{_SHELL}"))
+    platform, system = platform_of(node), immutable(node)
     sentences = split_sentences(words)
-    kept = [one for one in sentences if not lacking.search(one)]
-    if len(kept) == len(sentences):
+    able = [_by_container(one, node, system) for one in sentences] if system else sentences
+    kept = _followable(able, _lacking(platform, system))
+    if kept == sentences:
         return given
-    able = [name for name in rule_of(code).remedies if can_do(node, remedy_of(name))]
-    if platform == CONTAINER and any(remedy_of(name).changes is not Change.JOB for name in able):
-        return f"Ask the owner of the host for {' or '.join(able)}: `gdr fix` there prints the commands."
-    if able:
-        return f"`gdr fix --steps {able[0]}` says how {_on(platform, node)}."
-    if kept:
+    remedy = remedy_here(node, code)
+    if platform == CONTAINER and remedy is not None and remedy_of(remedy).changes is not Change.JOB:
+        names = [name for name in rule_of(code).remedies if can_do(node, remedy_of(name))]
+        return f"Ask the owner of the host for {' or '.join(names)}: `gdr fix` there prints the commands."
+    if remedy is not None:
+        return f"Run `gdr fix --steps {remedy}`, {POINTER} {_on(platform, node)}."
+    if any(_STEP.search(one) or _OWN_COMMAND.search(one) for one in kept):
         return " ".join(kept)
-    if platform == CONTAINER:
-        return "Ask the owner of the host: from inside the container, nothing can be done about it."
-    return f"Nothing {_on(platform, node)}: its image decides."
+    page = f"`gdr codes {code}`"
+    otherwise = {
+        CONTAINER: f"Ask the owner of the host to do what {page} says.",
+        OPERATOR: f"Do what {page} says by the settings or the image of the GPU Operator's driver.",
+    }
+    by_image = f"Do what {page} says in the image or the configuration of {system.title if system else ''}."
+    return " ".join((*kept, otherwise.get(platform, by_image)))
+
+
+def remedy_here(node: Node, code: str) -> RemedyName | None:
+    """The first remedy for a code that the platform can carry out and that is possible on the node; else the
+    first that the platform can carry out."""
+    able = [name for name in rule_of(code).remedies if can_do(node, remedy_of(name))]
+    possible = (
+        name for name in able if if_missing((), lambda one: tuple(one.effect(node)), remedy_of(name))
+    )
+    return next(possible, able[0] if able else None)
+
+
+_STEP = re.compile(
+    r"(?:^|[.,;:] |\b(?:or|and|then|first|otherwise) )(?:add|apply|ask|attach|boot|build|change|check|"
+    r"choose|clean|compare|connect|count|delete|deploy|do|drain|enable|end|enrol|find|fix|free|give|grant|"
+    r"increase|install|keep|leave|let|list|load|look|lower|make|measure|mount|move|name|open|pass|print|put|raise|read|"
+    r"rebuild|register|reinstall|reload|remove|replace|report|reseat|reset|restart|reboot|return|run|search|"
+    r"send|set|start|stop|switch|take|try|turn|unload|unset|update|upgrade|use|wait|write)\b",
+    re.IGNORECASE,
+)
+"""A next step: an order, not a statement."""
+_CONTINUES = re.compile(r"(?:Then|Or|Otherwise|If (?:it|that|they)) ?\b")
+"""How a sentence begins that means nothing without the one before it."""
+_BRINGS = re.compile(
+    r"`sudo ((?:devlink|dmesg|ethtool|ibportstate|ip link|mlxconfig|mlxfwmanager|mlxlink|rdma|rdma_topo) "
+    r"[^`]+)`"
+)
+"""Commands that a privileged container can bring, and that act on the devices of the host."""
+
+
+def _by_container(sentence: str, node: Node, system: ImmutableSystem) -> str:
+    """A sentence whose commands run in a privileged container, where the image has no such tool."""
+    name = if_missing("", hostname, node)
+    before = system.container.replace("NODE", quoted(name) if name else "NODE")
+    found = _BRINGS.sub(lambda one: f"`{before} {one[1].split(' | ')[0]}`", sentence)
+    return found if found == sentence else f"{found.removesuffix('.')} (IMAGE: one that has the tool)."
+
+
+def _lacking(platform: str, system: ImmutableSystem | None) -> re.Pattern[str]:
+    """What a sentence must not name: both what an operator's driver and what its system lacks."""
+    without = [_LACKS[platform]] if platform in _LACKS else []
+    if system is not None:
+        without.append(_PACKAGES if system.container.startswith("sudo ") else f"{_PACKAGES}|{_SHELL}")
+        without += [r"\bofedDriver\b"] if Change.OFED in system.cannot else []
+    return re.compile("|".join(without) or f"{_PACKAGES}|{_SHELL}")
+
+
+def _followable(sentences: list[str], lacking: re.Pattern[str]) -> list[str]:
+    """The sentences without what names something that is lacking, and without what only continues it."""
+    kept: list[str] = []
+    is_lost = False
+    for sentence in sentences:
+        if is_lost and _CONTINUES.match(sentence):
+            continue
+        ways = sentence.removesuffix(".").split("; or")
+        left = [way for way in ways if not lacking.search(_OWN_COMMAND.sub("", way))]
+        is_lost = not left
+        if left:
+            words = "; or".join(left).lstrip(", ")
+            kept.append(sentence if left == ways else f"{words[:1].upper()}{words[1:]}.")
+    return kept
+
+
+_OWN_COMMAND = re.compile(r"`(?:kubectl debug|sudo (?:podman|docker) run) [^`]+`")
 
 
 def _on(platform: str, node: Node) -> str:

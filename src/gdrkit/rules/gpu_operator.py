@@ -86,7 +86,8 @@ def operator_stub(node: Node, _: str) -> Outcome:
 
     What to do: Use dma-buf: set driver.kernelModuleType=open and driver.rdma.enabled=false in the cluster
     policy, with `kubectl patch "$(kubectl get clusterpolicy -o name)" --type merge -p ...`. Otherwise deploy
-    NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install DOCA-OFED on the hosts.
+    NicClusterPolicy.spec.ofedDriver and set useHostMofed to false; or, on hosts with packages, install
+    DOCA-OFED.
 
     Why: With useHostMofed: true, the operator takes any loaded mlx5_core for an OFED, including the
     kernel's own. Precompiled driver images are built without an OFED. In both cases the driver's build
@@ -263,9 +264,9 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     OFED. With a policy, the pods of the Network Operator show why theirs is not ready. The init container
     mofed-validation waits for the same file, and holds up the driver with it.
 
-    What to do: Set rdma.enabled: false and use dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or
-    install DOCA-OFED on the hosts and set useHostMofed: true. If a policy deploys an OFED, or the OFED is
-    ready, look at the log of the container that is not.
+    What to do: Set rdma.enabled: false and use dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or, on
+    hosts with packages, install DOCA-OFED and set useHostMofed: true. If a policy deploys an OFED, or the
+    OFED is ready, look at the log of the container that is not.
 
     Why: With useHostMofed: false, the container waits for /run/mellanox/drivers/.driver-ready, which the
     Network Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver, nothing writes

@@ -311,3 +311,12 @@ def test_the_summary_counts_the_faults_of_each_kind():
     counts = Counter(one.severity for one in several.faults)
     assert all(f"{count} {severity}" in several.summary() for severity, count in counts.items())
     assert len(counts) == 2
+
+
+@pytest.mark.parametrize(("name", "faults"), [("my-policy", 1), ("nic-cluster-policy", 0)])
+def test_the_network_operator_takes_a_policy_of_one_name_alone(name, faults):
+    text = (
+        f"apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nmetadata:\n  name: {name}\nspec: {{}}\n"
+    )
+    found = check(text.encode(), "policy.yaml").faults
+    assert [(one.line, one.path) for one in found] == [(4, "metadata.name")] * faults

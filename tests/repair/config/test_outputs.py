@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import zlib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from msgspec import structs
 from ruamel.yaml import YAML
+from tools.platforms import on
 
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import nccl_version
@@ -20,12 +22,17 @@ from gdrkit.facts.talos import ModuleEntry, module_entries
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
-from gdrkit.repair.config.boot_files import setpci
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.output import OutputLine, rendered
 from gdrkit.repair.config.request import active_ports
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
+from gdrkit.repair.platforms.action import WriteFile
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.families import setpci
+from gdrkit.repair.platforms.procedures import procedure_for
+from gdrkit.repair.remedies import remedy_of
+from tests.memory_host import MemoryHost
 from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, names_of, node, on_platform
 
 
@@ -282,8 +289,53 @@ def test_peermem_is_refused_where_it_can_never_work(kind):
 
 
 def test_blocked_peermem_is_written_with_a_note():
-    output = generate("modules-load", ConfigRequest(node=node("gpu-operator-stub"), path="peermem"))
-    assert not isinstance(output, ConfigRefused) and "peermem-stub" in output.notes[0]
+    output = generate("modules-load", ConfigRequest(node=node("ofed-rebuilt"), path="peermem"))
+    assert not isinstance(output, ConfigRefused) and "ofed-rebuilt-after-driver" in output.notes[0]
+
+
+OF_HOST = tuple((kind.name, form) for kind in KINDS.values() for form in kind.of_host)
+TAKES = {
+    "fedora-coreos": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container"},
+    "flatcar": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container"},
+    "sl-micro": {"modprobe", "udev", "systemd", "nccl-env", "imex", "container", "cloud-init"},
+    "cos": {"container"},
+}
+"""What is read where an image boots: /etc stays on the first three, and COS runs Docker."""
+READ = {"talos", "rhcos", "fedora-coreos", "flatcar", "bottlerocket", "cos", "sl-micro"}
+
+
+@pytest.mark.parametrize("system", sorted(READ))
+def test_no_file_is_written_for_a_node_that_cannot_take_it(system):
+    here = on(node("acs-redirect"), system)
+    parameters = (("nvidia", "NVreg_EnableResizableBar", "1"),)
+    for kind, form in OF_HOST:
+        found = generate(kind, ConfigRequest(node=here, form=form, parameters=parameters))
+        refused = isinstance(found, ConfigRefused) and "boots an image" in found.why
+        assert refused != (kind in TAKES.get(system, ())), kind
+        assert not refused or (isinstance(found, ConfigRefused) and found.instead), kind
+    found = generate("modules-load", ConfigRequest(node=here, path="peermem"))
+    assert isinstance(found, ConfigRefused), "nvidia-peermem: impossible, or by the operator"
+
+
+ANY_NODE = ("export", "health", "prolog", "epilog", "config", "plugin", "rules", "slurm")
+"""Forms without a node, and those of a scheduler."""
+
+
+def test_every_form_that_is_a_file_of_a_host_says_so():
+    for output in OUTPUTS.values():
+        if not isinstance(output, ConfigOutput) or output.form.startswith(ANY_NODE):
+            continue
+        if output.file.startswith("/") or output.kind == "cloud-init" or "docker run" in output.use:
+            assert (output.kind, output.form if KINDS[output.kind].forms else "") in OF_HOST
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "instead"),
+    [("modprobe", "", "--form configmap"), ("modules-load", "peermem", "--path peermem")],
+)
+def test_a_driver_in_a_container_reads_no_file_of_its_host(kind, path, instead):
+    found = generate(kind, ConfigRequest(node=node("gpu-operator-stub"), path=path))
+    assert isinstance(found, ConfigRefused) and f"gdr config gpu-operator {instead} TARGET" in found.instead
 
 
 def test_what_the_file_itself_cures_is_not_in_the_note():
@@ -342,17 +394,34 @@ def test_every_kind_of_value_has_its_lines():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("rhel-9-mofed", "/usr/sbin/setpci"),
-        ("debian-12-renamed", "/usr/bin/setpci"),
-        ("acs-redirect", "/usr/bin/setpci"),
-        ("", "/usr/bin/setpci"),
-    ],
-)
-def test_setpci_is_where_the_distribution_installs_it(name, path):
-    assert setpci(ConfigRequest(node=node(name) if name else None)) == path
+TOOLS = {"debian": "/usr/bin/setpci", "rhel": "/usr/sbin/setpci", "suse": "/usr/sbin/setpci"}
+"""Sources: dpkg -L pciutils; pciutils.spec of Fedora and of openSUSE, %files."""
+
+
+@pytest.mark.parametrize("family", TOOLS)
+def test_files_name_the_tools_of_the_judged_system_alone(family):
+    """systemd and udev start what has a whole path, and EL9 has no /usr/bin/setpci: 203/EXEC at each boot.
+    `gdr fix` and `gdr config` write the same unit."""
+    here = on(node("acs-redirect"), family)
+    (written,) = [
+        action.content
+        for action in procedure_for(here, remedy_of("clear-acs-redirect"), ProcedureChoices()).actions
+        if isinstance(action, WriteFile)
+    ]
+    texts = {"fix": written}
+    for kind in ("systemd", "udev", "cloud-init"):
+        output = generate(kind, ConfigRequest(node=here))
+        assert isinstance(output, ConfigOutput)
+        texts[kind] = rendered(output)
+    for name, text in texts.items():
+        assert set(re.findall(r"(?:/usr)?/s?bin/[\w-]+", text)) == {TOOLS[family]}, name
+    starts = [line for line in texts["systemd"].splitlines() if line.startswith("ExecStart=")]
+    assert starts == [line for line in written.splitlines() if line.startswith("ExecStart=")]
+
+
+def test_setpci_is_that_of_debian_where_the_distribution_is_not_known():
+    assert setpci(None) == setpci(Node(MemoryHost({}))) == TOOLS["debian"]
+    assert setpci(on(node("acs-redirect"), "rhcos")) == TOOLS["rhel"]  # of a MachineConfig
 
 
 DUMPS = Path(__file__).parents[2] / "rules" / "dumps"
@@ -362,7 +431,7 @@ DUMPS = Path(__file__).parents[2] / "rules" / "dumps"
 @pytest.mark.parametrize(
     ("dump", "why", "instead"),
     [
-        ("gb300-wrong", "0008:02:01.0 differ", "gdr fix --steps set-acs-bits"),
+        ("gb300-wrong", "0008:02:01.0 differ", "gdr fix --steps set-acs-bits TARGET"),
         ("gb300-right", "already have the ACS bits", ""),
     ],
 )

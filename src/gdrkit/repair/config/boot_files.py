@@ -6,11 +6,10 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.acs_layout import layout_needs, wrong_ports
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver_files import DRIVER
-from gdrkit.facts.machine import distribution
 from gdrkit.facts.rdma import hardware_pairs
 from gdrkit.facts.running_files import OPENIBD
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
+from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
     ConfigRequest,
     ask,
@@ -23,8 +22,9 @@ from gdrkit.repair.config.request import (
 )
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.driver_options import arguments
+from gdrkit.repair.platforms.families import setpci
 from gdrkit.repair.remedies import every_remedy
-from gdrkit.repair.remedies.clear_acs_redirect import set_acs
+from gdrkit.repair.remedies.clear_acs_redirect import acs_unit, set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import State
@@ -205,7 +205,7 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
         return ConfigRefused(
             kind=kind,
             why="the bridges to change depend on the node",
-            instead=f"give a TARGET that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
+            instead=f"name a node that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
         )
     if (refused := _of_layout(kind, request)) is not None:
         return refused
@@ -237,7 +237,7 @@ def _of_layout(kind: str, request: ConfigRequest) -> ConfigRefused | None:
     elif wrong:
         ports = ", ".join(port.address for port, _ in wrong)
         why = f"this layout ({needs.layout}) needs certain ACS bits set, from the boot on: {ports} differ"
-        instead = f"gdr fix --steps {RemedyName.SET_ACS_BITS}"
+        instead = f"gdr fix --steps {RemedyName.SET_ACS_BITS} {TARGET}"
     else:
         why, instead = f"the ports already have the ACS bits that this layout ({needs.layout}) needs", ""
     return ConfigRefused(kind=kind, why=why, instead=instead)
@@ -257,20 +257,12 @@ ACS_REASONS = {
 }
 
 
-def setpci(request: ConfigRequest) -> str:
-    """The path of setpci: /usr/bin on Debian and its derivatives, /usr/sbin on the others."""
-    found = ask(request, distribution)
-    return "/usr/sbin/setpci" if found is not None and not {"debian", "ubuntu"} & found.family else (
-        "/usr/bin/setpci"
-    )  # fmt: skip
-
-
 def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """A unit that clears ACS redirection at boot."""
     bridges = _bridges("systemd", request)
     if isinstance(bridges, ConfigRefused):
         return bridges
-    commands = {f"ExecStart={setpci(request)} -s {bridge} ": pair for bridge, pair in bridges.items()}
+    commands = {f"ExecStart={setpci(request.node)} -s {bridge} ": pair for bridge, pair in bridges.items()}
     return ConfigOutput(
         kind="systemd",
         form="acs",
@@ -278,14 +270,9 @@ def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         file=file_contents.ACS_UNIT,
         use=f"install as {file_contents.ACS_UNIT}; systemctl daemon-reload; "
         "systemctl enable --now gdrkit-acs",
-        lines=annotated(acs_unit_text(request, tuple(bridges)), {**ACS_REASONS, **commands}),
+        lines=annotated(acs_unit(request.node, bridges), {**ACS_REASONS, **commands}),
         notes=(RISK, MOVES, THE_BITS),
     )
-
-
-def acs_unit_text(request: ConfigRequest, bridges: tuple[str, ...]) -> str:
-    """The unit's text, which other kinds contain too."""
-    return file_contents.acs_unit(tuple((setpci(request), *set_acs(bridge, 0)[1:]) for bridge in bridges))
 
 
 def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -293,7 +280,7 @@ def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     bridges = _bridges("udev", request)
     if isinstance(bridges, ConfigRefused):
         return bridges
-    program = setpci(request)
+    program = setpci(request.node)
     lines = tuple(
         OutputLine(
             f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bridge}", '

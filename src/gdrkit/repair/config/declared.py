@@ -12,7 +12,6 @@ from gdrkit.facts.kubernetes import OPENSHIFT
 from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_costs_cuda
 from gdrkit.facts.talos import module_entries
 from gdrkit.repair.config.boot_files import (
-    acs_unit_text,
     impossible,
     needs_passthrough,
     never_peermem,
@@ -20,11 +19,12 @@ from gdrkit.repair.config.boot_files import (
     state_of_dmabuf,
 )
 from gdrkit.repair.config.nccl_env import conf_text
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
+from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, PathChoice, ask, choose, choose_declared
 from gdrkit.repair.config.template import filled
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
 from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.remedies.clear_acs_redirect import acs_unit
 from gdrkit.verdict.path_state import State
 
 IGNITION = "3.2.0"
@@ -58,7 +58,7 @@ def crio_limits() -> str:
 
 def _unit(request: ConfigRequest) -> str:
     bridges = ask(request, pairs_redirected)
-    return acs_unit_text(request, tuple(bridges)) if bridges else ""
+    return acs_unit(request.node, bridges) if bridges else ""
 
 
 def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
@@ -216,7 +216,7 @@ internal/app/machined/pkg/controllers/runtime/kernel_module_config.go, Run()."""
 def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Talos: modules to load, or the schematic of an image with the open driver. For dma-buf only."""
     if request.path == "peermem":
-        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="use dma-buf: gdr config talos")
+        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead=f"use dma-buf: gdr config talos {TARGET}")
     found = filled("talos", request.form or TALOS_FORMS[0], request)
     notes = (NO_PEERMEM, *_impossible_here(request))
     if found.form != "machine":

@@ -30,8 +30,12 @@ class ConfigOutput(Struct, frozen=True, kw_only=True):
     always_explained: bool = False
 
 
+TARGET = "TARGET"
+"""In what to do instead: what was judged, as the user named it."""
+
+
 class ConfigRefused(Struct, frozen=True, kw_only=True):
-    """Why a configuration would not help here, and what to do instead."""
+    """Why a configuration would not help here, and what to do instead, whose commands name TARGET."""
 
     kind: str
     why: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gdrkit.programs.mooncake.consumer import MOONCAKE, SWITCH, SWITCH_SINCE, has_switch
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.config.env_forms import EnvSetting, env_lines
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
+from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, ask, choose, failed_subjects, known_ports
 
 FORMS = ("shell", "kubernetes", "slurm")
@@ -33,7 +33,7 @@ def program_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         return ConfigRefused(
             kind="program-env",
             why="NCCL has a kind of its own",
-            instead=f"gdr config nccl-env; or --consumer with one of {known}",
+            instead=f"gdr config nccl-env {TARGET}; or --consumer with one of {known}",
         )
     if request.consumer not in _SETTINGS:
         return ConfigRefused(

@@ -41,6 +41,7 @@ def _checks() -> dict[str, Callable[[Manifest], Iterator[ConfigFault]]]:
     return {
         "ClusterPolicy": _cluster_policy,
         "NVIDIADriver": lambda m: _driver(m, "spec"),
+        "NicClusterPolicy": _nic_cluster_policy,
         "MachineConfig": _machine_config,
         "Ignition": lambda m: _ignition(m.value, ""),
         "Butane": _butane,
@@ -63,6 +64,18 @@ def _cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
             rdma.line, "wrong-place", "spec.driver.rdma", seen, "the key at NVIDIADriver spec.rdma"
         )
     yield from _driver(manifest, "spec", "driver")
+
+
+NIC_POLICY = "nic-cluster-policy"
+"""The only name that the Network Operator acts on: pkg/consts, NicClusterPolicyResourceName; Reconcile()."""
+
+
+def _nic_cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
+    """A name that the operator sets aside. A patch has none."""
+    if manifest.name not in ("", NIC_POLICY):
+        seen = f"{manifest.name}: the Network Operator ignores a policy of any other name"
+        line = (manifest.at("metadata", "name") or manifest.value).line
+        yield fault_at(line, "wrong-value", "metadata.name", seen, NIC_POLICY)
 
 
 def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:

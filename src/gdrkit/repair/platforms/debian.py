@@ -1,7 +1,7 @@
 """Debian, Ubuntu and their derivatives, such as DGX OS.
 
 Sources: apt-get(8), update-initramfs(8), update-grub(8), /usr/sbin/grub-mkconfig of Debian, which reads
-/etc/default/grub.d/*.cfg.
+/etc/default/grub.d/*.cfg; dpkg -L pciutils.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ DEBIAN = Platform(
     verbs=("rdma-core", "libibverbs1", "ibverbs-providers"),
     nccl=("libnccl2",),
     headers="linux-headers-{kernel}",
+    setpci="/usr/bin/setpci",
     commands=(
         "apt-get install -y PACKAGE+",
         "apt-get install -y --only-upgrade PACKAGE+",

@@ -22,6 +22,14 @@ def family(node: Node) -> Platform | None:
     return next((row for row in PLATFORMS if row.members & found.family), None)
 
 
+def setpci(node: Node | None) -> str:
+    """The whole path of setpci on the judged node, also where an image of a family is not edited; Debian's
+    where its distribution is not known."""
+    found = if_missing(None, distribution, node) if node is not None else None
+    named = (row.setpci for row in PLATFORMS if found is not None and row.members & found.family)
+    return next(named, DEBIAN.setpci)
+
+
 def immutable(node: Node) -> ImmutableSystem | None:
     """The system of a node that boots an image, whatever its ID_LIKE; None for any other. A machine
     configuration shows Talos where os-release is missing."""

@@ -35,12 +35,13 @@ def modprobe_blacklist(module: str) -> str:
     return f"{HEAD}\nblacklist {module}\n"
 
 
-def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/rmmod") -> str:
+def peermem_unit(modprobe: str = "/sbin/modprobe", rmmod: str = "/sbin/rmmod") -> str:
     """A unit that loads nvidia-peermem after OFED starts, and unloads it before OFED stops.
 
     nvidia-peermem uses ib_core or ib_uverbs, so openibd cannot restart while it is loaded. PartOf= stops
-    this unit with openibd; After= makes it stop first. `modprobe -r` would also unload the driver.
-    Source: systemd.unit(5), PartOf= and After=.
+    this unit with openibd; After= makes it stop first. `modprobe -r` would also unload the driver. kmod is
+    below /sbin on every system: the kernel itself calls it there (CONFIG_MODPROBE_PATH), and where /sbin is
+    not /usr/sbin, /usr/sbin lacks it. Source: systemd.unit(5), PartOf= and After=.
     """
     return (
         f"{HEAD}\n"

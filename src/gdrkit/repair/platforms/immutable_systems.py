@@ -36,6 +36,9 @@ class ImmutableSystem(Struct, frozen=True, kw_only=True):
     ways: dict[Change, Way]
     cannot: dict[Change, str]  # why not; of those that it lists in neither, the image decides
     container: str  # the command that runs another one in a privileged container, with an image of yours
+    takes: frozenset[str] = (
+        frozenset()
+    )  # kinds of `gdr config` that write files of a host, and that it reads
     operators: bool = False  # the GPU Operator and the Network Operator install its drivers
 
 
@@ -53,6 +56,8 @@ _LIMIT_BY_BUTANE = Way(
     f"{_BY_BUTANE}, below storage.files, write /etc/systemd/system.conf.d/90-gdrkit-memlock.conf with "
     "`[Manager]` and `DefaultLimitMEMLOCK=infinity`, and provision it anew",
 )
+_KEEPS_ETC = frozenset(("modprobe", "udev", "systemd", "nccl-env", "imex", "container"))
+"""Below /etc, files that somebody writes stay: neither the system nor an operator puts its own in place."""
 _POD = "kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE --"
 _KUBECTL_DRAIN = "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data"
 
@@ -132,7 +137,8 @@ FEDORA_COREOS = ImmutableSystem(
     name="fedora-coreos",
     title="Fedora CoreOS",
     members=frozenset(("fedora-coreos", "fedora/coreos")),
-    container="sudo podman run --rm --privileged IMAGE",
+    takes=_KEEPS_ETC,
+    container="sudo podman run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             "build an image with this driver on that of Fedora CoreOS, and move the machine to it",
@@ -157,7 +163,8 @@ FLATCAR = ImmutableSystem(
     name="flatcar",
     title="Flatcar",
     members=frozenset(("flatcar",)),
-    container="sudo docker run --rm --privileged IMAGE",
+    takes=_KEEPS_ETC,
+    container="sudo docker run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             f"{_BY_BUTANE}, choose NVIDIA's system extension with the open modules, and provision it anew",
@@ -199,6 +206,7 @@ COS = ImmutableSystem(
     name="cos",
     title="Container-Optimized OS",
     members=frozenset(("cos",)),
+    takes=frozenset(("container",)),
     container=_POD,
     ways={
         Change.DRIVER: Way(
@@ -218,7 +226,8 @@ SL_MICRO = ImmutableSystem(
     members=frozenset(
         ("sl-micro", "sle-micro", "opensuse-microos", "opensuse-leap-micro", "suse-microos")
     ),
-    container="sudo podman run --rm --privileged IMAGE",
+    takes=_KEEPS_ETC | {"cloud-init"},
+    container="sudo podman run --rm --privileged --network host IMAGE",
     ways={
         Change.DRIVER: Way(
             "install the signed open modules into a new snapshot, and boot it",

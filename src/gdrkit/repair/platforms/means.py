@@ -6,6 +6,7 @@ What offers a remedy asks here: plans, `gdr fix`, the first screen of `gdr docto
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kubernetes import deploys_ofed
@@ -47,6 +48,8 @@ def means(node: Node, remedy: Remedy) -> Means:
         return _plain(node, remedy, "a machine without UEFI has no list of its owner's keys")
     if has_driver_container(node) or (system is not None and system.operators):
         found = _by_operator(node, remedy)
+        if found is not None and system is not None and (why := _never(system, remedy)):
+            return replace(found, cannot=found.cannot or f"on {system.title}, {why}")
         if found is not None:
             return found
     if system is not None:
@@ -111,6 +114,12 @@ _UNDO = {
     Change.DRIVER: "go back to the former image",
     Change.SERVICE: "go back to the former image",
 }
+
+
+def _never(system: ImmutableSystem, remedy: Remedy) -> str:
+    """Why the kernel of a system refuses it, whoever installs it; "" if it does not."""
+    needs = Change.PEERMEM if remedy.paths == ("peermem",) else remedy.changes
+    return system.cannot.get(needs, "") if needs in (Change.OFED, Change.PEERMEM, Change.SIGNATURE) else ""
 
 
 def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:

@@ -27,6 +27,7 @@ class Platform(Struct, frozen=True, kw_only=True):
     verbs: tuple[str, ...]
     nccl: tuple[str, ...]
     headers: str  # package, of {kernel}
+    setpci: str  # where pciutils installs it: units and udev rules need the whole path
     commands: tuple[str, ...]  # their shapes, in the words of command_shapes.py: a step may run no others
 
     def packages(self, *names: str, why: str, undo: tuple[tuple[str, ...], ...]) -> RunCommand:
@@ -44,7 +45,7 @@ def without_packages(name: str, boot_argument: Callable[[str, str], tuple[Action
     return Platform(
         name=name, members=frozenset(), install=(), upgrade=(), remove=(), with_version="", initramfs=(),
         boot_argument=boot_argument, writes_for_grub_alone=False, ofed=(), verbs=(), nccl=(), headers="",
-        commands=(),
+        setpci="", commands=(),
     )  # fmt: skip
 
 

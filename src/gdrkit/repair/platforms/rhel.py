@@ -1,6 +1,6 @@
 """RHEL, Rocky, Alma, Oracle and Fedora.
 
-Sources: dnf(8), dracut(8), grubby(8).
+Sources: dnf(8), dracut(8), grubby(8); Fedora, pciutils.spec, %files.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ RHEL = Platform(
     verbs=("rdma-core", "libibverbs"),
     nccl=("libnccl",),
     headers="kernel-devel-{kernel}",
+    setpci="/usr/sbin/setpci",
     commands=(
         "dnf install -y PACKAGE+",
         "dnf upgrade -y PACKAGE+",

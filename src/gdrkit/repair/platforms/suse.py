@@ -1,6 +1,7 @@
 """SUSE Linux Enterprise and openSUSE.
 
-Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel arguments in /etc/default/grub.
+Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel arguments in /etc/default/grub; openSUSE,
+pciutils.spec, %files.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ SUSE = Platform(
     verbs=("rdma-core", "libibverbs1"),
     nccl=("libnccl2",),
     headers="kernel-default-devel",
+    setpci="/usr/sbin/setpci",
     commands=(
         "zypper --non-interactive install PACKAGE+",
         "zypper --non-interactive update PACKAGE+",

@@ -21,6 +21,7 @@ from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteF
 from gdrkit.repair.platforms.boot_arguments import boot_argument
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.families import setpci
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
@@ -58,10 +59,9 @@ def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Ite
             )
         yield from boot_argument(node, platform, argument, "acs")
     elif choices.acs == "unit" and found:
-        commands = tuple(("/usr/bin/setpci", *set_acs(bridge, 0)[1:]) for bridge in found)
         yield WriteFile(
             path=file_contents.ACS_UNIT,
-            content=file_contents.acs_unit(commands),
+            content=acs_unit(node, found),
             why="repeat it at each boot",
         )
         yield RunCommand(
@@ -75,6 +75,11 @@ def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Ite
 def set_acs(bridge: str, value: int) -> tuple[str, ...]:
     """The command that writes only those three bits. Source: setpci(8), value:mask."""
     return ("setpci", "-s", bridge, f"ECAP_ACS+0x6.w={value & REDIRECTS:04x}:{REDIRECTS:04x}")
+
+
+def acs_unit(node: Node | None, bridges: Iterable[str]) -> str:
+    """The unit that clears the bits of a node's bridges at each boot."""
+    return file_contents.acs_unit((setpci(node), *set_acs(bridge, 0)[1:]) for bridge in bridges)
 
 
 def _argument(bridges: tuple[str, ...], release: str, present: tuple[str, ...]) -> str:
