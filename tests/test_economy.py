@@ -85,6 +85,32 @@ def test_a_text_report_imports_only_its_layout(node):
     assert "cryptography" not in imported and "subprocess" not in imported
 
 
+COMPILES = """
+import pkgutil, re, sys
+compiled, compile = [], re.compile
+def seen(*arguments, **more):
+    caller = sys._getframe(1)
+    if caller.f_code.co_name == "<module>" and caller.f_globals["__name__"].startswith("gdrkit."):
+        compiled.append(caller.f_globals["__name__"])
+    return compile(*arguments, **more)
+re.compile = seen
+import gdrkit
+for module in pkgutil.walk_packages(gdrkit.__path__, "gdrkit."):
+    if not module.name.endswith("__main__"):
+        __import__(module.name)
+print(*compiled)
+"""
+COMPILED_ON_IMPORT = ("gdrkit.agent.", "gdrkit.transport.")
+"""What runs alone on other nodes has no other module of gdrkit."""
+
+
+def test_no_import_compiles_an_expression():
+    done = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert modules  # those of the agent: the count sees what it looks for
+    assert [name for name in modules if not name.startswith(COMPILED_ON_IMPORT)] == []
+
+
 def test_help_imports_no_package_of_the_core():
     imported = set(traces("--help")["modules"])
     assert not {"msgspec", "argparse", "gdrkit.node", "gdrkit.rules"} & imported

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gdrkit.agent.launch import is_destination
 from gdrkit.cli.arguments import Parser, number, status, text_width, write_json, write_lines
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
+from gdrkit.formats.regex import regex
 
 if TYPE_CHECKING:
     from gdrkit.transport.bench.document import BenchDocument, PathBound, PathRun
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SIZES = "64K,1M,16M,256M"
 NARROW = 80
 """In fewer columns the table has a narrower first one."""
-_SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
+_SIZE = regex(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
 _LARGEST = 1 << 34
 
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 
 from gdrkit.cli.arguments import Parser, number
+from gdrkit.formats.regex import regex
 
 LIMIT_S = 86_400
 TIMEOUT_S = 600
-WORD = re.compile(r"[\w\[!][\w.:/@=!,()\[\] +-]*", re.ASCII)
+WORD = regex(r"[\w\[!][\w.:/@=!,()\[\] +-]*", re.ASCII)
 """An address, a selector, a context or an image: what kubectl and URLs have, and nothing that begins a path
 or an option."""
 EXIT_CODES = (

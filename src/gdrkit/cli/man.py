@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 
 from gdrkit import __version__
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.described import Described, Taken
 from gdrkit.cli.exit import CANNOT_CREATE, OK
+from gdrkit.formats.regex import regex
 
 
 def parser() -> Parser:
@@ -71,7 +71,7 @@ _STATUS = "exit codes: "
 _ESCAPES = str.maketrans(
     {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti", '"': "\\(dq"}
 )
-_PARTS = re.compile(r"(?:;|,)\s+(?=\d+ |64 and above)")
+_PARTS = regex(r"(?:;|,)\s+(?=\d+ |64 and above)")
 
 
 def page_of(command: Described) -> str:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, called, note_if_same, print_notes, write
+from gdrkit.formats.regex import regex
 
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
@@ -129,7 +130,7 @@ def _document(name: str) -> AddedDocument:
 
 
 HEAD_BYTES = 1 << 18
-NCCL_LINE = re.compile(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", re.MULTILINE)
+NCCL_LINE = regex(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", re.MULTILINE)
 
 
 def _is_job_log(name: str) -> bool:

@@ -6,13 +6,13 @@ long to build an index. Source: POSIX pax, "pax Interchange Format"; GNU tar man
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gdrkit.evidence.stream import Stream
+from gdrkit.formats.regex import regex
 
 BLOCK = 512
 
@@ -69,7 +69,7 @@ _EXTENSIONS, _EMPTY_TYPES = b"LKx", b"123456"
 _TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_LINK, 0x35: DIRECTORY}
 _KEYS = frozenset((b"path", b"linkpath", b"size"))
 _SPARSE_KEY, _SPARSE_FIELD = b"GNU.sparse", "GNU.sparse"
-_LENGTH = re.compile(rb"(\d{1,20}) ")
+_LENGTH = regex(rb"(\d{1,20}) ")
 
 
 class _Extensions:

@@ -18,6 +18,7 @@ from gdrkit.evidence.memory_store import MemoryStore
 from gdrkit.evidence.missing import absent, denied, not_collected
 from gdrkit.evidence.stream import BLOCK_BYTES, Stream
 from gdrkit.evidence.sysfs import DEVICES
+from gdrkit.formats.regex import regex
 
 START = b"Start of NVIDIA bug report log file"
 END = b"End of NVIDIA bug report log file"
@@ -48,16 +49,16 @@ is left out: it shows only some of the devices, and would be read as all of them
 SEPARATOR_BYTES = 256
 """Enough for a separator that spans two blocks."""
 
-_SEPARATOR = re.compile(rb"^_{40,100}\r?\n\r?\n?", re.M)
-_FILE = re.compile(rb"\*\*\* (/[^\n]*?)\r?\n(?:\*\*\* ls: [^\n]*\n)?")
-_NOT_READ = re.compile(rb"(.*?) (does not exist|is not readable)")
-_COMMAND = re.compile(
+_SEPARATOR = regex(rb"^_{40,100}\r?\n\r?\n?", re.M)
+_FILE = regex(rb"\*\*\* (/[^\n]*?)\r?\n(?:\*\*\* ls: [^\n]*\n)?")
+_NOT_READ = regex(rb"(.*?) (does not exist|is not readable)")
+_COMMAND = regex(
     rb"^((?:/[\w./-]{0,200}/)?(?:nvidia-smi|lspci|ibstat|dmidecode|numactl)|dmesg:)([^\n]{0,200})\n[ \t]*\n",
     re.M,
 )
-_PARAMETER = re.compile(rb"^(/sys/module/\w+/parameters/\w+):([^\n]*)\n", re.M)
-_LISTED = re.compile(rb"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ", re.M)
-_HEX = re.compile(rb"^([0-9a-f]{2,3}):((?: [0-9a-f]{2}){16})\s*$", re.M)
+_PARAMETER = regex(rb"^(/sys/module/\w+/parameters/\w+):([^\n]*)\n", re.M)
+_LISTED = regex(rb"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ", re.M)
+_HEX = regex(rb"^([0-9a-f]{2,3}):((?: [0-9a-f]{2}){16})\s*$", re.M)
 
 
 class ReportRecord:

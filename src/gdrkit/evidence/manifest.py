@@ -12,6 +12,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.missing import absent, denied, not_collected, timed_out, truncated, unreadable
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 GDR_MANIFEST = "gdr_manifest.json"
 SCHEMA = "gdrkit.bundle/"
@@ -20,7 +21,7 @@ MANIFEST_LIMIT_BYTES = 16 << 20
 """A gdr manifest is about 100 kB, that of a sosreport with all plugins 500 kB."""
 
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_TIME = regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 class FileNote(Struct, frozen=True):

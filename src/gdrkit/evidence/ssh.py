@@ -18,6 +18,7 @@ from typing import IO
 from gdrkit.agent.launch import is_destination, program_path, ssh
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
+from gdrkit.formats.regex import regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ REST_S = 1
 GRACE_S = 3.0
 """How long a command may take to end: srun(1) first ends what it started on the node."""
 
-TARGET = re.compile(
+TARGET = regex(
     r"ssh://(?P<destination>(?:[^/@]+@)?(?:\[[^\]]*\]|[^/:\[\]]+))(?::(?P<port>\d{1,5}))?/?", re.ASCII
 )
 
@@ -236,7 +237,7 @@ def _read(bundle: IO[bytes], target: str) -> BundleHost:
     return open_tarball(stream, target, source="ssh")
 
 
-_BINARY = re.compile("[\x1f\N{REPLACEMENT CHARACTER}]")
+_BINARY = regex("[\x1f\N{REPLACEMENT CHARACTER}]")
 """Where text ends, and perhaps a bundle begins, which no two machines have alike: gzip, RFC 1952, 2.3.1."""
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
 
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink
+from gdrkit.formats.regex import regex
 
-ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+ADDRESS = regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 DEVICES = "sys/bus/pci/devices"
 
 

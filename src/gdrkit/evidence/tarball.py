@@ -6,8 +6,6 @@ Members with invalid names are skipped and counted. Content that no fact reads i
 
 from __future__ import annotations
 
-import re
-
 from gdrkit.evidence.archive import (
     DIRECTORY,
     HARD_LINK,
@@ -23,6 +21,7 @@ from gdrkit.evidence.bundle import EVIDENCE_NAMES, BundleHost, recognise
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink, UnreadFile
 from gdrkit.evidence.stream import PlainStream, Stream, StreamEnded
+from gdrkit.formats.regex import regex
 
 ROOT_NAMES = EVIDENCE_NAMES | {
     "bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp",
@@ -46,7 +45,7 @@ UNWANTED = (
 UNWANTED_ABOVE_BYTES = 1 << 12
 """Files of single processes (proc/<pid>/smaps and the like) are kept up to this size: links point to
 some."""
-_HERE = re.compile(r"(?:\./+)+")
+_HERE = regex(r"(?:\./+)+")
 _PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
 
 

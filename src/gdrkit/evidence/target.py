@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from errno import EACCES, EPERM
 from stat import S_ISDIR, S_ISREG
 
 from gdrkit.evidence import Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import LiveHost
+from gdrkit.formats.regex import regex
 
 PEEK_BYTES = 1 << 16
 """How much of a file is searched for a bug report's first line: text of a forum post may precede it."""
 
-_LIST_OF_OBJECTS = re.compile(rb"\s*\[\s*[{\]]")
+_LIST_OF_OBJECTS = regex(rb"\s*\[\s*[{\]]")
 """How a dump of rdma_topo begins. A kernel log begins with a time stamp in brackets: `[    0.000000]`."""
 
 

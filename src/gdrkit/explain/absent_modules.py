@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from gdrkit.explain.blocks import Block
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.formats.regex import regex
 
 SOUGHT = (PEERMEM, LEGACY)
 """The modules that provide the peermem path."""
 
-NOTHING = re.compile(
+NOTHING = regex(
     r"[(<\[#\s]*(?:there is |prints? |returns? )?(?:no|nothing|empty|none|blank)"
     r"(?: (?:output|result|match)s?| returned| shown| printed| here)?[)>\]\s.]*",
     re.IGNORECASE,
@@ -21,7 +22,7 @@ NOTHING = re.compile(
 """What people write in place of an output that is empty."""
 
 NONE_COUNTED = "0"
-COUNTS = re.compile(r"grep (?:-\w+ )*-\w*c\w* ")
+COUNTS = regex(r"grep (?:-\w+ )*-\w*c\w* ")
 """`grep -c`, and what it prints where nothing matches."""
 
 PATTERN_CHARACTERS = 60

@@ -10,12 +10,13 @@ from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import lspci_tree
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
-_PORT = re.compile(r"\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) (?:PCI bridge|.{0,40}\bACSCtl:)")
-_REDIRECTS = re.compile(r"\s*ACSCtl:.*\bReqRedir\+")
-_DRAWN = re.compile(r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]|[ |\\+-]*[|\\+]-")
-_GPU = re.compile(r"NVIDIA (?:Corporation )?(?!.*(?:Audio|USB|NVSwitch))")
-_NIC = re.compile(r"Mellanox|ConnectX|BlueField|NetXtreme|Elastic Fabric|Ethernet|Infiniband", re.IGNORECASE)
+_PORT = regex(r"\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) (?:PCI bridge|.{0,40}\bACSCtl:)")
+_REDIRECTS = regex(r"\s*ACSCtl:.*\bReqRedir\+")
+_DRAWN = regex(r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]|[ |\\+-]*[|\\+]-")
+_GPU = regex(r"NVIDIA (?:Corporation )?(?!.*(?:Audio|USB|NVSwitch))")
+_NIC = regex(r"Mellanox|ConnectX|BlueField|NetXtreme|Elastic Fabric|Ethernet|Infiniband", re.IGNORECASE)
 
 
 def acs_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gdrkit.catalogue import rule_of
@@ -19,6 +18,7 @@ from gdrkit.facts.loader_log import silent
 from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.running_files import is_loaded_for_sure
+from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs_failures import causes_of
@@ -132,7 +132,7 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
     return tuple(found)
 
 
-_LAUNCHED = re.compile(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|ray)\b")
+_LAUNCHED = regex(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|ray)\b")
 
 
 def _holds_for_job(code: str, host: TextHost) -> bool:

@@ -7,7 +7,6 @@ dkms 3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from gdrkit.explain.explanation import STATE
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 
 OF_DRIVER = ("nvidia", "nvidia_peermem", "nvidia_uvm", "nvidia_modeset", "nvidia_drm")
 
@@ -84,7 +84,7 @@ def _module(word: str) -> str:
     return canonical(word.rpartition("/")[2].partition(".ko")[0])
 
 
-_SIGNED = re.compile(r"(?P<module>[a-z][\w-]{1,40})(?:\.ko\S{0,4})?(?:: ?|[ \t]+)(?P<name>.{0,120})")
+_SIGNED = regex(r"(?P<module>[a-z][\w-]{1,40})(?:\.ko\S{0,4})?(?:: ?|[ \t]+)(?P<name>.{0,120})")
 """A module and its signer, as people print both in a loop."""
 
 
@@ -110,8 +110,8 @@ def _names_kernel(block: Block) -> bool:
     return block.argv == ("uname", "-r") and len(block.lines) == 1
 
 
-_BUILT = re.compile(r"\s*nvidia(?:-\w+)?(?:/|, )[\d.]+, (?P<kernel>[\w.+~-]+), \w+: installed")
-_FILE = re.compile(r"/lib/modules/(?P<kernel>[\w.+~-]+)/\S*/nvidia(?:[-_]peermem)?\.ko")
+_BUILT = regex(r"\s*nvidia(?:-\w+)?(?:/|, )[\d.]+, (?P<kernel>[\w.+~-]+), \w+: installed")
+_FILE = regex(r"/lib/modules/(?P<kernel>[\w.+~-]+)/\S*/nvidia(?:[-_]peermem)?\.ko")
 
 
 # -- versions of symbols -------------------------------------------------------------------------------
@@ -137,5 +137,5 @@ def _versions(lines: tuple[TextLine, ...]) -> Iterator[_Found]:
                 return
 
 
-_EXPORTED = re.compile(r"(?:\S{1,200}:)?(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)\s+\S+\s+EXPORT_SYMBOL")
-_WANTED = re.compile(r"(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)")
+_EXPORTED = regex(r"(?:\S{1,200}:)?(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)\s+\S+\s+EXPORT_SYMBOL")
+_WANTED = regex(r"(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 from gdrkit.rules.efa_mapping_refused import WITHOUT_OPTION
 
 CODE = "efa-mapping-refused"
@@ -16,12 +17,12 @@ LINE_CHARACTERS = 400
 """How much of a line is searched for a driver, a GPU or a NIC."""
 
 _NUMBER = ".".join(map(str, WITHOUT_OPTION))
-_BRANCH = re.compile(
+_BRANCH = regex(
     rf"\bDriver Version\s*: *{_NUMBER}\.\d|NVRM version: .* {_NUMBER}\.\d|^\s*{_NUMBER}\.\d+\.\d+\s*$"
 )
-_COHERENT = re.compile(r"\bNVIDIA(?: Corporation)? GB[23]00\b|\bp6e-gb[23]00")
-_EFA = re.compile(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
-_NAMED = re.compile(r"\bEFA\b|\baws-ofi-nccl\b|\bp6e-gb[23]00")
+_COHERENT = regex(r"\bNVIDIA(?: Corporation)? GB[23]00\b|\bp6e-gb[23]00")
+_EFA = regex(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
+_NAMED = regex(r"\bEFA\b|\baws-ofi-nccl\b|\bp6e-gb[23]00")
 
 
 def names_efa(lines: Sequence[TextLine]) -> bool:

@@ -15,6 +15,7 @@ from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.nvidia_smi import without_handle
 from gdrkit.formats.gpu_listing import smi_gpu_in
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 
 NO_ADDRESS = "FFFF"
@@ -24,8 +25,8 @@ domain: PCI segment groups are numbered from 0 (ACPI specification 6.5, 6.5.6 _S
 NAME = "Product Name"
 NumberedText = tuple[str, tuple[int, ...]]
 """A text, and the number of each of its lines in the pasted text."""
-_DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
-_KINDS = re.compile(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
+_DEVICE = regex(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
+_KINDS = regex(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
 
 
 def gpu_label(address: str) -> str:
@@ -154,7 +155,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
 
-_BAR1 = re.compile(r"\s*(?:(BAR1) Memory Usage|(Total|Used|Free)\s+: \d{1,9} MiB)\s*$")
+_BAR1 = regex(r"\s*(?:(BAR1) Memory Usage|(Total|Used|Free)\s+: \d{1,9} MiB)\s*$")
 
 
 def _bare_bar1(lines: tuple[TextLine, ...]) -> NumberedText | None:
@@ -171,7 +172,7 @@ def _bare_bar1(lines: tuple[TextLine, ...]) -> NumberedText | None:
     return "".join(f"{text}\n" for text, _ in shown), tuple(line.number for _, line in shown)
 
 
-_NO_MEMORY = re.compile(r"\s*\|[^|]*\|\s*ERR!\s*/\s*ERR!\s*\|")
+_NO_MEMORY = regex(r"\s*\|[^|]*\|\s*ERR!\s*/\s*ERR!\s*\|")
 
 
 def _lost(lines: tuple[TextLine, ...]) -> dict[str, list[tuple[str, int]]]:

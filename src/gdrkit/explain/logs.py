@@ -12,6 +12,7 @@ from gdrkit.explain.lines import is_kernel_line
 from gdrkit.explain.settings import as_line, settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
+from gdrkit.formats.regex import regex
 from gdrkit.programs.nccl import log as nccl_log
 from gdrkit.programs.verbs import perftest_log
 
@@ -39,7 +40,7 @@ modprobe alone can come from any machine."""
 
 OPERATOR_COMMANDS: tuple[str, ...] = ("nvidia-peermem-ctr", "chroot /run/nvidia/driver modprobe")
 
-_PERFTEST = re.compile(
+_PERFTEST = regex(
     r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b|initializing CUDA|CUDA device|creating CUDA Ctx"
     r"|device name = \["
     r"|allocat\w+ (?:of a )?.*GPU buffer|Couldn't allocate MR|[Ff]ailed to create [mM][rR]|#bytes +#iter"
@@ -120,7 +121,7 @@ def _lines_with(lines: Iterable[TextLine], *words: str) -> dict[int, str]:
     return {line.number: line.text.strip() for line in lines if any(word in line.text for word in words)}
 
 
-_OF_JOB = re.compile(r"NCCL (?:INFO|WARN|version)|Out of bounds values|Avg bus bandwidth|vLLM is using nccl")
+_OF_JOB = regex(r"NCCL (?:INFO|WARN|version)|Out of bounds values|Avg bus bandwidth|vLLM is using nccl")
 """What only a job with NCCL prints: NCCL src/debug.cc; nccl-tests src/common.cu; vLLM pynccl.py."""
 
 

@@ -14,6 +14,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclRow
 from gdrkit.formats.perftest import PerftestRow
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
 PORTS, DOWN = "ports", "ports without a link"
@@ -53,7 +54,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_ports(lines)
 
 
-_TESTED = re.compile(r"\| (?P<test>[A-Z][\w ./]{2,25}?) +\| (?P<result>Pass|Fail)\b")
+_TESTED = regex(r"\| (?P<test>[A-Z][\w ./]{2,25}?) +\| (?P<result>Pass|Fail)\b")
 """A row of `dcgmi diag`. Source: NVIDIA/DCGM dcgmi/Diag.cpp."""
 
 
@@ -112,13 +113,13 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(PERFTEST, value, line.number, line.text.strip())
 
 
-_SUM = re.compile(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")
+_SUM = regex(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")
 """The sum over a matrix of GPUs. Source: NVIDIA/nvbandwidth output.cpp, whose unit is 10^9 bytes."""
-_FINAL = re.compile(r"\s*Final:\s+\d+(?:\s+\d+\.\d{1,3}){4}\s+(\d{1,9}\.\d\d)\s+\d+\s+\d+\s*$")
+_FINAL = regex(r"\s*Final:\s+\d+(?:\s+\d+\.\d{1,3}){4}\s+(\d{1,9}\.\d\d)\s+\d+\s+\d+\s*$")
 """Three latencies, two bandwidths, of which the second is over all iterations, and two rates of messages.
 Source: openucx/ucx src/tools/perf/perftest.c, print_progress()."""
 
-_ROW = re.compile(r"\s*(\d{1,12}) +\d{1,9} +(\d{1,6}\.\d{1,9})(?: +\d{1,12}\.\d{1,9}){7,9}\s*$")
+_ROW = regex(r"\s*(\d{1,12}) +\d{1,9} +(\d{1,6}\.\d{1,9})(?: +\d{1,12}\.\d{1,9}){7,9}\s*$")
 """Sizes of a block and a batch, the bandwidth of one worker, and times; between several workers also the sum
 of bandwidths. Source: ai-dynamo/nixl benchmark/nixlbench, its guide's section about reading the output."""
 
@@ -154,7 +155,7 @@ def _lines_of(
         yield lines
 
 
-RAS_GROUP = re.compile(r" +\d+(?: +\d+(?:-\d+)?){5} +(?P<status>[A-Z_]+) +(?P<errors>[A-Z_]+)$")
+RAS_GROUP = regex(r" +\d+(?: +\d+(?:-\d+)?){5} +(?P<status>[A-Z_]+) +(?P<errors>[A-Z_]+)$")
 """A group of communicators in the report of ncclras. Source: NCCL user guide, Troubleshooting, RAS."""
 
 
@@ -166,8 +167,8 @@ def _of_ras(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(RAS, value, rows[0][0].number, rows[0][0].text.strip())
 
 
-_TRUST = re.compile(r"Priority trust state: (\w{3,8})$")
-_PFC = re.compile(r"\s+enabled((?:\s+[01]){8})\s*$")
+_TRUST = regex(r"Priority trust state: (\w{3,8})$")
+_PFC = regex(r"\s+enabled((?:\s+[01]){8})\s*$")
 """Rows of mlnx_qos: what gives a packet its priority, and which priorities have flow control (PFC)."""
 
 
@@ -193,11 +194,11 @@ def _flow_control(shown: list[TextLine]) -> tuple[TextLine, tuple[int, ...]] | N
     return rows[0][0], tuple(priority for priority, bit in enumerate(rows[0][1]) if bit == "1")
 
 
-_COUNTED = re.compile(r"\s*rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards): (?P<count>\d{1,20})\s*$")
+_COUNTED = regex(r"\s*rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards): (?P<count>\d{1,20})\s*$")
 """A counter of `ethtool -S`. Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_stats.c."""
 
 
-_INTERFACE = re.compile(r"\b(?:mlnx_qos -i|mlnx_qos --interface[= ]|ethtool -S) *([\w.-]{1,15})")
+_INTERFACE = regex(r"\b(?:mlnx_qos -i|mlnx_qos --interface[= ]|ethtool -S) *([\w.-]{1,15})")
 
 
 def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from gdrkit.explain.log_events import events
 from gdrkit.explain.products import DATACENTER, products
 from gdrkit.explain.subject import MAX_CHARACTERS
 from gdrkit.explain.transcript import TextLine, shows_output
+from gdrkit.formats.regex import regex
 from gdrkit.messages.driver import FORCE_PCIE
 
 MAX_MENTIONS = 8
@@ -23,7 +23,7 @@ MAX_MENTIONS = 8
 MAX_QUOTED = 20_000
 """Lines of people and of unrecognised output that are searched for errors."""
 
-INLINE_CODE = re.compile(r"`([^`]{8,400})`")
+INLINE_CODE = regex(r"`([^`]{8,400})`")
 
 
 def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLine, ...]:

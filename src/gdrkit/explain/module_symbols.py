@@ -8,23 +8,23 @@ src/nvfs-dma.c, modules_list, whose symbols are looked up by name; Linux kernel/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
 STUB = "peermem-stub"
 CALL = "ib_register_peer_memory_client"
 _UNPACKER = r"(?:zcat|xzcat|zstdcat|(?:xz|zstd) -dc)"
 _FOLDER = r"[^|]*(?:/usr)?/lib/modules/[^|]*/"
-_LISTING = re.compile(
+_LISTING = regex(
     rf"(?:sudo )?(?:(?:nm|strings)\b{_FOLDER}nvidia-peermem\.ko(?=[\s|]|$)"
     rf"|{_UNPACKER} {_FOLDER}nvidia-peermem\.ko\.(?:gz|xz|zst) *\| *(?:nm|strings)\b)"
 )
 """The file where modprobe finds it, as it was built: in a compressed one, no program finds a name."""
-_SEARCH = re.compile(
+_SEARCH = regex(
     rf"(?:(?:sudo )?{_UNPACKER} [^|]*\|)?[^|]*\|"
     r" *grep (?:-[iEFn]+ )?[\"']?(?P<text>ib_\w{0,40}|\w{0,40}peer_memory\w{0,40})[\"']? *"
 )
@@ -77,12 +77,10 @@ def _is_whole(block: Block) -> bool:
 # -- nvidia-fs -----------------------------------------------------------------------------------------
 
 
-_OF_STORAGE = re.compile(r"\b(?P<symbol>(?P<module>\w{2,30}?)(?:_v\d{1,2})?_register_nvfs_dma_ops)\b")
-_OFFERED = re.compile(r"\s*[0-9a-f]{8,16} [A-Za-z] \w{1,80}(?:\s+\[\w{1,60}\])?\s*")
+_OF_STORAGE = regex(r"\b(?P<symbol>(?P<module>\w{2,30}?)(?:_v\d{1,2})?_register_nvfs_dma_ops)\b")
+_OFFERED = regex(r"\s*[0-9a-f]{8,16} [A-Za-z] \w{1,80}(?:\s+\[\w{1,60}\])?\s*")
 """A row of /proc/kallsyms."""
-_OF_NVIDIA_FS = re.compile(
-    r"\b(?:strings|nm)\b.*\bnvidia[-_]fs\.ko|\bnvidia[-_]fs\.ko\S* *\| *(?:strings|nm)\b"
-)
+_OF_NVIDIA_FS = regex(r"\b(?:strings|nm)\b.*\bnvidia[-_]fs\.ko|\bnvidia[-_]fs\.ko\S* *\| *(?:strings|nm)\b")
 
 
 def _storage(lines: tuple[TextLine, ...]) -> Iterator[Reading]:

@@ -7,7 +7,6 @@ their neighbours.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from msgspec import Struct
 from gdrkit.explain import lines as lines_of
 from gdrkit.explain.shapes import digits_alike, kind, may_be_message, shape
 from gdrkit.explain.wrappers import unwrap
+from gdrkit.formats.regex import regex
 
 SHORT_LINES = 2000
 """Lines of a text that is read whole: what people paste is shorter, and takes less than half a second."""
@@ -29,7 +29,7 @@ AROUND, OUTPUT_LINES = 12, 400
 """Lines before and after a line that may tell something; and lines below a command, which may be its
 output: `lsmod` prints about 200."""
 
-TELLING = re.compile(
+TELLING = regex(
     r"\b(?:nvidia|nv_|NVRM|mlx|ib_|ibv_|ib\d|roce|rdma|irdma|bnxt|efa|fi_|hns_|GPUs? ?\d|NIC\d|CA ')"
     r"|peer_?mem|gdr|GDR|dma[-_ ]?buf|infiniband|[Ll]ockdown|[Ss]ecure ?[Bb]oot|tainting|Xid|IOMMU|iommu"
     r"|DMAR|AMD-Vi|Linux version|[Cc]ommand line|UNIX|segfault|core dumped|nranks 0|nNodes|MNNVL"
@@ -39,12 +39,12 @@ TELLING = re.compile(
 )
 """What readers of outputs other than messages look for."""
 
-_FORM = re.compile(
+_FORM = regex(
     r"[\s>*]*(?:[|+]|\d|[\d.]+(?:\s+[\d.]+){3,}|#)"  # tables
     r"|(?:\s.*|-? ?[\w.\"'-]+ ?):(?:\s|$)"  # a field of a listing, a key of YAML
     r"|.*:\s*$|.{0,50}(?:commented|wrote:|said:|replied\b|Likes?$)"  # a heading, a post
 )
-_STAMPED = re.compile(r"[\s>*]*\d[\d:.,TZ/ -]*[A-Za-z\[(]|[\s\[]*\[?\d")
+_STAMPED = regex(r"[\s>*]*\d[\d:.,TZ/ -]*[A-Za-z\[(]|[\s\[]*\[?\d")
 """A line that begins with a time."""
 
 

@@ -23,9 +23,10 @@ from gdrkit.facts import kubernetes
 from gdrkit.facts.commands import PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.contiguous_memory import MEMINFO
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.messages.strerror import in_english
 
-ONE_LINE_FILES = re.compile(
+ONE_LINE_FILES = regex(
     r"sys/(?:module|kernel|class|bus|devices|firmware)/.*|proc/sys/kernel/\w+|proc/cmdline|proc/version"
     r"|proc/driver/nvidia/(?:version|gpus/[^/]+/information)|etc/hostname"
 )
@@ -82,12 +83,12 @@ def _in_english(line: TextLine) -> TextLine:
     return line if text is line.text else replace(line, text=text)
 
 
-_SHOWN_FILE = re.compile(
+_SHOWN_FILE = regex(
     r"(?P<cmdline>BOOT_IMAGE=\S+ .*)|(?P<key>(?:kernel|vm)\.\w+) = (?P<value>\S+)"
     r"|/(?P<path>(?:sys|proc)/[\w./:-]+):(?P<content>\S.*)"
 )
 """The boot parameters, as GRUB begins them; a row of sysctl; a row of `grep . FILE FILE`."""
-_MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
+_MODULE = regex(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
 """A row of lsmod or /proc/modules."""
 
 

@@ -7,7 +7,6 @@ an author is never the name of a machine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -20,6 +19,7 @@ from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.outputs import DEVINFO, CommandAnswer, MachineOutputs, outputs
 from gdrkit.explain.transcript import NO_GAP, Gap, TextLine, machine_names, read_with_home
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 
 MOST_AUTHORS = 12
 """Authors whose lines are compared at most; in a longer thread each has a machine of their own."""
@@ -74,9 +74,9 @@ def _absent_modules(found: MachineOutputs) -> set[str]:
     }
 
 
-_INITSTATE = re.compile(r"sys/module/\w{1,60}/initstate")
+_INITSTATE = regex(r"sys/module/\w{1,60}/initstate")
 """The file that tells lsmod's modules from those that are built in."""
-_LISTED = re.compile(r"sys/class/infiniband(?:/[^/]{1,64}/ports(?:/\d{1,3}/gids)?)?")
+_LISTED = regex(r"sys/class/infiniband(?:/[^/]{1,64}/ports(?:/\d{1,3}/gids)?)?")
 """Folders whose entries outputs list, each with what is in them."""
 
 MACHINES_LIMIT = 250

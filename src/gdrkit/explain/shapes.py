@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 
 from gdrkit import catalogue
+from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 
 DIGITS = str.maketrans("123456789", "000000000")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
-_WORD_OF_DIGITS = re.compile(r"\b(?=[a-f]{0,15}0)[0-9a-f]{2,16}\b")
-_RUN = re.compile(r"00+")
+_HEXADECIMAL = regex(r"0x[0-9a-fA-F]+")
+_WORD_OF_DIGITS = regex(r"\b(?=[a-f]{0,15}0)[0-9a-f]{2,16}\b")
+_RUN = regex(r"00+")
 
 
 def digits_alike(text: str) -> str:

@@ -13,6 +13,7 @@ from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised
+from gdrkit.formats.regex import regex
 
 
 class OtherLine(Struct, frozen=True):
@@ -44,7 +45,7 @@ def _is_printed(line: TextLine) -> bool:
     return line.kind in ("machine", "shown") or is_raised(line.text)
 
 
-_WARNING = re.compile(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
+_WARNING = regex(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
 
 
 def _warns(text: str) -> bool:
@@ -104,8 +105,8 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             )
 
 
-_LACKS = re.compile(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")
-_HAS = re.compile(r"Plugin Path ?: ?\S|NET/Plugin ?: ?Loaded net plugin|P2P plugin ")
+_LACKS = regex(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")
+_HAS = regex(r"Plugin Path ?: ?\S|NET/Plugin ?: ?Loaded net plugin|P2P plugin ")
 
 
 def _unequal_plugins(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
@@ -164,7 +165,7 @@ VARIABLES = frozenset((
 ))  # fmt: skip
 """Variables that posts set. Source: NCCL User Guide, Environment Variables; UCX `ucx_info -c`."""
 
-_NAME = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){2,8}(?![\w(])")
+_NAME = regex(r"(?<![\w/.-])[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){2,8}(?![\w(])")
 MAX_NAMES = 20
 """Names of a line that are compared."""
 

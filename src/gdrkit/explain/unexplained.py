@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
-_FAILS = re.compile(
+_FAILS = regex(
     r"\b(?:errors?|fatal|fail(?:ed|s|ure)?|undefined|unsupported|cannot|can't|could ?n[o']t|unable"
     r"|denied"
     r"|refused|rejected|not (?:found|supported|available|permitted|implemented)|no such|missing"
@@ -16,13 +17,13 @@ _FAILS = re.compile(
     r"|assert\w*|invalid|timed out|timeout|aborted|killed|traceback|segmentation fault)\b",
     re.IGNORECASE,
 )
-_RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
+_RAISED = regex(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
-_ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
+_ABILITY = regex(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 """A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure."""
-_FLAGS = re.compile(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
+_FLAGS = regex(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
 """Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
-_STATES_NOTHING = re.compile(
+_STATES_NOTHING = regex(
     r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
     r"|(?:export |set )?[A-Z]\w*="
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
@@ -31,11 +32,11 @@ _STATES_NOTHING = re.compile(
 )
 """Comments, titles, legends, settings, and fields whose value says that nothing is wrong: their words name
 failures without reporting any."""
-_ITEM = re.compile(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
+_ITEM = regex(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
 """An item of a list, which a person wrote in a code block."""
-_GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b|\bUCX  (?:DEBUG|TRACE|DIAG|INFO)\b")
+_GOES_ON = regex(r"NCCL (?:INFO|DIAG)\b|\bUCX  (?:DEBUG|TRACE|DIAG|INFO)\b")
 """Levels at which NCCL and UCX report what they try, and go on without: ucs/debug/log_def.h of UCX."""
-_HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
+_HARMLESS = regex(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 LINE_CHARACTERS = 600
 """How much of a line is searched for words of failure."""
 MOST_LINES = 5000

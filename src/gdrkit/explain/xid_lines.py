@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gdrkit.explain.blocks import EVIDENCE
@@ -12,8 +11,9 @@ from gdrkit.facts.driver_log import after_driver_load
 from gdrkit.facts.gpu_recovery import by_slot
 from gdrkit.facts.kernel_log import LINE_CHARACTERS, KernelLogLine
 from gdrkit.facts.xids import needed
+from gdrkit.formats.regex import regex
 
-_MESSAGE = re.compile(r"(?<!\S)(?:NVRM: |pci [0-9a-f]{4}:)\S.*")
+_MESSAGE = regex(r"(?<!\S)(?:NVRM: |pci [0-9a-f]{4}:)\S.*")
 """A message of the driver, or of a function that a scan of the bus finds, without what precedes it."""
 
 

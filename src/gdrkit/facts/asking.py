@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kubernetes import is_talos
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 
 _TALOS = (
-    (re.compile(r"(?:sudo )?cat (/\S+)"), r"talosctl -n NODE read \1"),
-    (re.compile(r"(?:sudo )?ls(?: -\w+)? (/\S+)"), r"talosctl -n NODE list -l \1"),
-    (re.compile(r"(?:sudo )?dmesg\b(.*)"), r"talosctl -n NODE dmesg\1"),
+    (regex(r"(?:sudo )?cat (/\S+)"), r"talosctl -n NODE read \1"),
+    (regex(r"(?:sudo )?ls(?: -\w+)? (/\S+)"), r"talosctl -n NODE list -l \1"),
+    (regex(r"(?:sudo )?dmesg\b(.*)"), r"talosctl -n NODE dmesg\1"),
 )
 """Commands of a shell, and what does the same on a machine without one.
 Source: siderolabs/talos cmd/talosctl/cmd/talos, read.go, list.go (alias ls; -l) and dmesg.go."""

@@ -12,6 +12,7 @@ from gdrkit.facts.kernel import COMMAND_LINE_CHARACTERS
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.secure_boot import efi_variable
 from gdrkit.formats.grub_script import command_end
+from gdrkit.formats.regex import regex
 from gdrkit.formats.shell_assignments import assignments
 from gdrkit.node import Node, fact, if_absent
 
@@ -29,8 +30,8 @@ KERNEL_COMMAND_LINE = "etc/kernel/cmdline"
 """What kernel-install(8) and grubby(8) write into the entry of the next kernel."""
 
 _VARIABLES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
-_OPTIONS = re.compile(r"^options[ \t]{1,80}(.{0,65536})$", re.M)
-_KERNEL_OPTIONS = re.compile(r"^kernelopts=(.{0,65536})$", re.M)
+_OPTIONS = regex(r"^options[ \t]{1,80}(.{0,65536})$", re.M)
+_KERNEL_OPTIONS = regex(r"^kernelopts=(.{0,65536})$", re.M)
 
 
 class ArgumentLine(Struct, frozen=True):

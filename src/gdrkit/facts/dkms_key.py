@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.facts.machine import distribution
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 CONFIGURATION = "etc/dkms/framework.conf"
@@ -29,8 +28,8 @@ _OF_UBUNTU = SigningKey("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-sign
 """Source: dkms.in, prepare_mok(). `update-secureboot-policy --new-key` of Ubuntu's shim-signed makes the
 second pair; Debian's has no such option."""
 
-_ASSIGNMENT = re.compile(r"\s*(mok_signing_key|mok_certificate)=(\S*)\s*(?:#.*)?")
-_PATH = re.compile(r"(?:/[\w.+@$-]+)+")
+_ASSIGNMENT = regex(r"\s*(mok_signing_key|mok_certificate)=(\S*)\s*(?:#.*)?")
+_PATH = regex(r"(?:/[\w.+@$-]+)+")
 
 
 @fact

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent
 
 STATUS = "var/lib/dpkg/status"
 LISTS = "var/lib/dpkg/info"
 
-_OWNERS = re.compile(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdma|nccl|cuda")
+_OWNERS = regex(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdma|nccl|cuda")
 """Packages that can own the modules and libraries that facts ask about. `dpkg -S` covers all others."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceMissing, MissingReason
@@ -16,23 +15,24 @@ from gdrkit.facts.other_kernels import is_driver
 from gdrkit.facts.packages import dkms, installed
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.pci_text import text_device
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, seek
 
-_GPU_FILE = re.compile(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
+_GPU_FILE = regex(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
 """nvidia.yaml of nvidia-ctk, management.nvidia.com-gpu.yaml of the GPU Operator. Plugins for NICs also use
 nvidia.com as a vendor."""
 
 FOLDERS = {
     "etc/cdi": _GPU_FILE,
     "run/cdi": _GPU_FILE,
-    "etc/nvidia-container-runtime": re.compile(r"config\.toml"),
+    "etc/nvidia-container-runtime": regex(r"config\.toml"),
 }
 """Folders of the container toolkit, and their files that are about GPUs. Source: NVIDIA Container Toolkit
 documentation, "Support for Container Device Interface" and "Installing"; /var/run is /run."""
 
 TOOLKIT = "nvidia-container-toolkit"
 
-_DRIVER_PACKAGE = re.compile(
+_DRIVER_PACKAGE = regex(
     r"nvidia(?!-(?:fs|peer)).*-(?:dkms|kmod|kmp)\b.*|a?kmod-nvidia.*|linux-(?:modules|objects)-nvidia-(?!fs).*"
 )
 """Packages of the driver's kernel modules: NVIDIA Driver Installation Guide (nvidia-dkms-580-open,
@@ -42,7 +42,7 @@ nvidia-peer-memory-dkms brings nv_peer_mem."""
 
 _DATABASES = ("var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm")
 
-_WORKSTATION = re.compile(r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b")
+_WORKSTATION = regex(r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b")
 """Product names of boards for workstations: NVIDIA Data Center Drivers, "Supported products", which lists
 the RTX and Quadro series apart from those of the data centre. T4 is Tesla's; T400 to T1200 are not."""
 
@@ -132,7 +132,7 @@ def is_data_centre(node: Node, gpu: PciGpu) -> bool:
     return not if_missing(False, lambda: "DGX Station" in product(node).name)
 
 
-_MOBILE = re.compile(r"\b(?:Mobile|Laptop|Max-Q)\b")
+_MOBILE = regex(r"\b(?:Mobile|Laptop|Max-Q)\b")
 """What pci.ids adds to the names of boards for laptops; the driver's own name lacks it for some."""
 
 

@@ -7,7 +7,6 @@ the same two).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -35,6 +34,7 @@ from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing
 
@@ -212,7 +212,7 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return False
 
 
-VGPU_NAME = re.compile(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
+VGPU_NAME = regex(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
 """A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
 `GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.formats.regex import regex
+
 INTEGRATED = {"2e12": "NVIDIA GB10"}  # README; has no memory of its own: DGX Spark Porting Guide, CUDA
 
 SUPPORTED = {
@@ -195,7 +197,7 @@ _SELF_HOSTED = ((0x2340, 0x237F), (0x2940, 0x297F), (0x31C0, 0x31FF), (0x31A1, 0
 """Ids that the driver takes for GPUs that are coherent with their CPU, by chip: GH100, GB100, GB110. Source:
 open-gpu-kernel-modules kernel-open/nvidia/detect-self-hosted.h at 595.45.04. It has none of Rubin's."""
 
-_DATA_CENTRE_NAME = re.compile(
+_DATA_CENTRE_NAME = regex(
     r"(?!.*\b(?:Active|Laptop|Embedded)\b)(?:NVIDIA )?"
     r"(?:[AHBR]\d{2,3}[A-Z]?|L\d{1,2}[GS]?|(?:GH|GB|GR|VR)\d{3}|RTX PRO \d{4}D? .*Server Edition)(?: .*)?"
 )

@@ -17,13 +17,14 @@ from gdrkit.facts.nvidia_smi import smi_gpu, without_handle, would_start
 from gdrkit.facts.pci import NVIDIA, PciGpu, devices
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.xids import ACTIONS, OFF_THE_BUS, NeededRecovery, Recovery, Xid, needed, parse
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_missing
 
-_FOUND_AGAIN = re.compile(
+_FOUND_AGAIN = regex(
     rf"pci (?P<slot>[0-9a-f]{{4}}:[0-9a-f]{{2}}:[0-9a-f]{{2}})\.0: \[{NVIDIA}:[0-9a-f]{{4}}\] type 00"
 )
 """Printed for each function that a scan of the bus finds: Linux drivers/pci/probe.c, pci_setup_device()."""
-_OFF_THE_BUS = re.compile(
+_OFF_THE_BUS = regex(
     r"NVRM: GPU (?P<slot>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})\.[0-7]: GPU has fallen off the bus"
 )
 """Beside Xid 79: src/nvidia/arch/nvalloc/unix/src/osinit.c, osHandleGpuLost()."""

@@ -21,9 +21,10 @@ from gdrkit.facts.machine import distribution
 from gdrkit.facts.module_index import module_path, modules_dir, name_of
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_missing
 
-_LISTED = re.compile(r"(?:^|\s)/?(?:usr/)?(lib/modules/[^/\s]{1,200}/\S{1,400}?)\.ko(?:\.\w{1,4})?(?=$|\s)")
+_LISTED = regex(r"(?:^|\s)/?(?:usr/)?(lib/modules/[^/\s]{1,200}/\S{1,400}?)\.ko(?:\.\w{1,4})?(?=$|\s)")
 _LINE_CHARACTERS = 1000
 _IMAGES = ("boot/initrd.img-{kernel}", "boot/initramfs-{kernel}.img", "boot/initrd-{kernel}")
 """The names that initramfs-tools, dracut on Red Hat, and dracut on SUSE give it."""

@@ -14,18 +14,19 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.modprobe_arguments import read
+from gdrkit.formats.regex import regex
 
-_OPERATOR = re.compile(r"(;|&&|\|\|)")
+_OPERATOR = regex(r"(;|&&|\|\|)")
 _BLANKS = " \t\n"  # those of sh, which takes no other character for one
-_QUOTE = re.compile(r"['\"]")
-_COMMENT = re.compile(r"(?:^|(?<=[ \t;&|]))#.*")
-_REDIRECTION = re.compile(
+_QUOTE = regex(r"['\"]")
+_COMMENT = regex(r"(?:^|(?<=[ \t;&|]))#.*")
+_REDIRECTION = regex(
     r"(?<![^ \t])(?:([12]?)>>?[ \t]*/dev/null|(0?)<[ \t]*/dev/null|([12]?)>&([12]))(?=[ \t]|$)"
 )
 """To nowhere, or to the other output; sh takes a digit for one only after a blank."""
-_STATUS = re.compile(r"[0-9]{1,9}")
+_STATUS = regex(r"[0-9]{1,9}")
 # Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
-_UNSUPPORTED = re.compile(r"[`<>(){}*?~!\\|&]|(?<![^ \t])#|\$(?!CMDLINE_OPTS)")
+_UNSUPPORTED = regex(r"[`<>(){}*?~!\\|&]|(?<![^ \t])#|\$(?!CMDLINE_OPTS)")
 
 
 class Effect(enum.StrEnum):

@@ -8,26 +8,27 @@ from msgspec import Struct
 
 from gdrkit.facts.commands import DMESG
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact
 
 # `[   12.345678] `, `[Thu Nov 20 17:55:01 2026] ` (dmesg -T), each perhaps after `<6>` (dmesg -r) or after
 # `kern  :info  : ` (dmesg -x). Source: util-linux dmesg(1).
-_STAMP = re.compile(
+_STAMP = regex(
     r"(?:<\d+>|\w+ *:\w+ *: )?\[ *(?:(?P<seconds>\d+\.\d+)|[A-Z][a-z]{2} [A-Z][a-z]{2} [^\]]{10,20})\]"
     r"(?:\[ *[CT]\d+\])? ?(?P<text>.*)"
 )
 # `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. See journalctl(1), -o.
-_JOURNAL = re.compile(
+_JOURNAL = regex(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
     r"(?P<program>[\w.@:()\-/\\]+?(?:\[\d+\])?): (?P<text>.*)"
 )
 # Lines that report lost lines. Sources: Linux kernel/printk/printk.c (both forms), systemd's
 # journald-kmsg.c, Linux lib/ratelimit.c: of the module loader's lines, only lockdown's is rate limited.
-_DROPPED = re.compile(
+_DROPPED = regex(
     r"\*\* \d+ printk messages dropped|^\d+ messages suppressed|^Missed \d+ kernel messages"
     r"|lockdown\w*: \d+ callbacks suppressed"
 )
-_BY_USERS = re.compile(
+_BY_USERS = regex(
     r".{0,15}\[\d{1,10}\](?:: | trap )|traps: |process '|oom-kill:|Memory cgroup stats for |overlayfs: "
     r"|[\w.-]{1,32}: (?:Unknown parameter|Bad value for|Unexpected value for) '",
     re.DOTALL,

@@ -14,6 +14,7 @@ from msgspec import Struct
 from gdrkit.facts.assignments import NAME
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.machine import distribution
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.node import Node, fact, if_missing
 
@@ -202,7 +203,7 @@ TALOS_KINDS = ("MachineConfiguration", "KernelModuleConfig")
 """Documents of a machine configuration of Talos."""
 OPENSHIFT = frozenset(("rhcos", "rhel/coreos"))
 """Its nodes, as `Distribution.systems`."""
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+_NAME = regex(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """A name that the API server takes: RFC 1123, DNS subdomain."""
 
 

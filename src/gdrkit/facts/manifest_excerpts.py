@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from gdrkit.formats.regex import regex
+
 Numbered = tuple[int, str]
 """A line and its number, from 1."""
 
-_START = re.compile(r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$")
+_START = regex(r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$")
 _GAP = 3
 """How far apart two lines of one manifest can be; after more blank lines another block begins."""
 
@@ -30,7 +32,7 @@ def excerpts(lines: Iterable[tuple[int, str | None]]) -> Mapping[int, list[Numbe
     return found
 
 
-_OPENS = re.compile(
+_OPENS = regex(
     r"\{|(?:apiVersion|kind|metadata|spec|machine|version|variant|ignition|customization|driver|services) *:"
 )
 """The first line of a file for Kubernetes, Talos, Butane, Helm or compose; JSON begins with a brace."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from typing import Any
 
 from msgspec import Struct
+
+from gdrkit.formats.regex import regex
 
 _SHORT = "arw:RibfDcnC:d:S:sqvVh"
 _LONG = {
@@ -26,7 +27,7 @@ _FIELDS = {
     "4": "shows", "6": "shows", "n": "dry_run", "C": "elsewhere", "d": "elsewhere", "S": "elsewhere",
     "s": "to_syslog", "q": "quiet",
 }  # fmt: skip
-_NUMBER = re.compile(r"\s*[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # strtoul(3) with any base
+_NUMBER = regex(r"\s*[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")  # strtoul(3) with any base
 
 
 class ModprobeOptions(Struct, frozen=True):

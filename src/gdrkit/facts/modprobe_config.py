@@ -18,6 +18,7 @@ from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 # kmod, libkmod.c, default_config_paths: a file in an earlier folder hides files of its name in later ones.
@@ -296,7 +297,7 @@ def _token(text: str) -> tuple[str, str]:
     return text[:end], text[end + 1 :]
 
 
-_PART = re.compile(r"\\(.?)|\n|[^\\\n]+", re.DOTALL)
+_PART = regex(r"\\(.?)|\n|[^\\\n]+", re.DOTALL)
 
 
 def _lines(text: str) -> Iterator[tuple[int, int, str]]:
@@ -339,7 +340,7 @@ def is_weakdep(line: str) -> bool:
     return word == "weakdep" and bool(name and rest) and _has_brackets_in_pairs(name)
 
 
-_BOOT_WORD = re.compile(
+_BOOT_WORD = regex(
     r'(?P<outer>")?(?P<module>[^\s".=]*)\.(?P<option>[^\s".=]*(?(outer)=|(?:=|(?=\s|$))))', re.ASCII
 )
 
@@ -357,7 +358,7 @@ def _of_command_line(text: str) -> Iterator[tuple[str, str]]:
         yield found["module"], found["option"] + ('"' if found["outer"] else "") + value
 
 
-_SOFTDEP_WORD = re.compile(r"^\s?\S+|\S+", re.ASCII)
+_SOFTDEP_WORD = regex(r"^\s?\S+|\S+", re.ASCII)
 """A single blank before the first word belongs to it: then it is not `pre:`. kmod_config_add_softdep()."""
 
 

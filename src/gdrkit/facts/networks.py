@@ -11,6 +11,7 @@ from gdrkit.evidence import Command, EvidenceMissing
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected
 
 IP_ADDR = Command(("ip", "-j", "addr"), ("sos_commands/gdr/ip_-j_addr",))
@@ -135,7 +136,7 @@ def neighbours(node: Node, net: str) -> tuple[str, ...]:
     return tuple(sorted(set(found)))
 
 
-_NAME = re.compile(r"\w[\w.-]{0,14}", re.ASCII)
+_NAME = regex(r"\w[\w.-]{0,14}", re.ASCII)
 """Names of interfaces as udev and administrators give them (IFNAMSIZ is 16): none is an option of a command,
 and each is a part of a file's name."""
 

@@ -15,14 +15,15 @@ from gdrkit.facts.boot_loader import ENTRIES, GRUB_DEFAULTS, GRUB_ENVIRONMENT, i
 from gdrkit.facts.kernel import release
 from gdrkit.facts.other_kernels import is_driver
 from gdrkit.facts.packages import dkms, installed
+from gdrkit.formats.regex import regex
 from gdrkit.formats.shell_assignments import assignments
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_absent, seek
 
 DEBIAN_GRUB_ENVIRONMENT = "boot/grub/grubenv"
 _ASK = "sudo grubby --default-kernel || grep ^GRUB_DEFAULT /etc/default/grub"
-_IMAGE = re.compile(r"vmlinu[xz]-(?P<release>\d+\.[\w.+~-]{1,63})")
-_ENTRY = re.compile(r"(?:.{0,200}with Linux |gnulinux-)(?P<release>\d[\w.+~-]*?)(?:-advanced-[\w-]+)?")
+_IMAGE = regex(r"vmlinu[xz]-(?P<release>\d+\.[\w.+~-]{1,63})")
+_ENTRY = regex(r"(?:.{0,200}with Linux |gnulinux-)(?P<release>\d[\w.+~-]*?)(?:-advanced-[\w-]+)?")
 """An entry of GRUB's menu for one kernel, by its title or by its id: 10_linux, linux_entry()."""
 _SETTINGS = ("GRUB_DEFAULT", "GRUB_FLAVOUR_ORDER", "GRUB_TOP_LEVEL")
 
@@ -120,7 +121,7 @@ def _version(kernel: str) -> tuple[int, ...]:
 
 # -- its driver ----------------------------------------------------------------------------------------
 
-_DRIVER = re.compile(rb"(?m)^[^:\n]*/nvidia(?:-current(?:-open)?|-tesla[\w-]*|-open|-\d+)?\.ko(?:\.\w+)?:")
+_DRIVER = regex(rb"(?m)^[^:\n]*/nvidia(?:-current(?:-open)?|-tesla[\w-]*|-open|-\d+)?\.ko(?:\.\w+)?:")
 """A line of modules.dep: nvidia, or the name that Debian gives it."""
 
 

@@ -11,12 +11,11 @@ Source: Linux drivers/net/ethernet/mellanox/mlx5/core/health.c, main.c and fw_re
 
 from __future__ import annotations
 
-import re
-
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts import kernel_log
 from gdrkit.facts.pci import PciDevice, device_at
 from gdrkit.facts.rdma import nic_address, nics, ports
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, each_known, fact, if_missing
 
@@ -25,18 +24,18 @@ FIRST_RECOVERY_ID, LAST_RECOVERY_ID = 0x0209, 0x0221
 """pci.ids: the ids of ConnectX-4 to ConnectX-8 and BlueField in flash recovery, 0209 to 0221: their firmware
 did not start, and nothing but flashing works."""
 
-_MLX5 = re.compile(
+_MLX5 = regex(
     r"mlx5_core(?:: probe of)? (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):? (?P<text>.*)"
 )
 """`mlx5_core: probe of 0000:18:00.0 failed with error -16` before Linux 6.12, from then on `mlx5_core
 0000:18:00.0: probe with driver mlx5_core failed with error -16`: drivers/base/dd.c, call_driver_probe()."""
-_FAILED = re.compile(
+_FAILED = regex(
     r"device's health compromised|PCI slot is unavailable|Fatal error \d+ detected"
     r"|handling bad device here|starting health recovery flow|health recovery (?:failed|flow aborted)"
     r"|Firmware over \d+ MS in (?:pre-)?initializing state"
     r"|init_one failed with error code|failed with error -\d+"
 )
-_WORKS = re.compile(
+_WORKS = regex(
     r"health recovery succeeded|health revovery succeded"  # misspelt before Linux 5.13
     r"|firmware version: (?!65535\.65535)\d"  # the function starts anew; all ones if it cannot be read
 )

@@ -6,7 +6,6 @@ is printed as N/A does not exist for this GPU.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
@@ -86,7 +86,7 @@ names NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED."""
 UNREADABLE = ("Unknown Error", "ERR!")
 """Printed where the driver has no answer. A single sensor may have none on a GPU that works; sizes of memory
 and the state of the link never fail there."""
-_NO_HANDLE = re.compile(
+_NO_HANDLE = regex(
     r"Unable to determine the device handle for GPU ?(?:\d{1,4}: )?"
     r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): (?P<why>.{1,200})"
 )
@@ -159,7 +159,7 @@ def _header(words: str) -> str | None:
         return None
 
 
-_ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-9a-fA-F]))?")
+_ADDRESS = regex(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-9a-fA-F]))?")
 
 
 def pci_address(text: str) -> str:

@@ -15,6 +15,7 @@ from gdrkit.facts.packages import installed
 from gdrkit.facts.pci import NVIDIA, PciGpu, devices, gpus
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.virtual import virtual_machine
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_missing
 
 SWITCH_CLASS = "0680"
@@ -27,8 +28,8 @@ whose boards nvidia-smi alone shows the fabric. Source: NVIDIA Fabric Manager Us
 SYSTEM_NOT_READY = 802
 """cuda.h, CUDA_ERROR_SYSTEM_NOT_READY: Fabric Manager has not set up the switches."""
 SERVICE = "nvidia-fabricmanager.service"
-_UNIT = re.compile(rf"^\W*{re.escape(SERVICE)} +(?P<load>\S+) +(?P<active>\S+) +(?P<sub>\S+)", re.M)
-_FATAL = re.compile(r"nvidia-nvswitch\d{1,3}: SXid \(PCI:[0-9a-fA-F:.]{7,20}\): \d{1,6}, Fatal,")
+_UNIT = regex(rf"^\W*{re.escape(SERVICE)} +(?P<load>\S+) +(?P<active>\S+) +(?P<sub>\S+)", re.M)
+_FATAL = regex(r"nvidia-nvswitch\d{1,3}: SXid \(PCI:[0-9a-fA-F:.]{7,20}\): \d{1,6}, Fatal,")
 """Source: NVIDIA Fabric Manager User Guide, fatal SXid errors; open-gpu-kernel-modules src/common/nvswitch/
 kernel/inc/common_nvswitch.h."""
 

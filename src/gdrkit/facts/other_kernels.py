@@ -7,9 +7,10 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.packages import DkmsModule, dkms, installed
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 
-_PREBUILT = re.compile(r"(linux-modules-nvidia-\d+(?:-server)?(-open)?)-(\d+\.\d+\.\d+-[\w.-]+)")
+_PREBUILT = regex(r"(linux-modules-nvidia-\d+(?:-server)?(-open)?)-(\d+\.\d+\.\d+-[\w.-]+)")
 """Ubuntu's packages of modules for one kernel. Other names end in a flavour: they are metapackages."""
 
 

@@ -13,6 +13,7 @@ from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 DKMS = "var/lib/dkms"
@@ -104,7 +105,7 @@ class _Packages(Mapping[str, Package]):
 
 
 LINE_CHARACTERS = 512  # of `rpm -qa`: a name, a version and a date
-_RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
+_RPM = regex(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
 
 
 def parse_packages(text: str, manager: str) -> dict[str, Package]:

@@ -20,6 +20,7 @@ from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import tree_positions
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_missing
 
 ROOT = "sys/bus/pci/devices"
@@ -27,7 +28,7 @@ NVIDIA = "10de"
 DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D controller
 
 
-_ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.ASCII)
+_ADDRESS = regex(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.ASCII)
 """Any other name did not come from a kernel, and would end up in commands: drivers/pci/probe.c."""
 
 

@@ -17,6 +17,7 @@ from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_express import Acs
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
@@ -154,8 +155,8 @@ def _title(rest: str) -> dict[str, object]:
     }
 
 
-_LINK = re.compile(r"Speed (\d{1,4}(?:\.\d{1,4})?)?(?:GT/s|unknown).*?Width x(\d{1,3})")
-_BUSES = re.compile(r"secondary=([0-9a-f]{1,4}), subordinate=([0-9a-f]{1,4})")
+_LINK = regex(r"Speed (\d{1,4}(?:\.\d{1,4})?)?(?:GT/s|unknown).*?Width x(\d{1,3})")
+_BUSES = regex(r"secondary=([0-9a-f]{1,4}), subordinate=([0-9a-f]{1,4})")
 
 
 def _body(below: list[str]) -> dict[str, object]:

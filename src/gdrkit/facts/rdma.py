@@ -17,6 +17,7 @@ from gdrkit.facts.pci import ROOT, PciGpu, bridges_above, gpus, numa_node, root_
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 CLASS = "sys/class/infiniband"
@@ -54,7 +55,7 @@ class Pair(Struct, frozen=True, order=True):
     device: str
 
 
-DEVICE_NAME = re.compile(r"[\w.][\w.@+-]{0,62}", re.ASCII)
+DEVICE_NAME = regex(r"[\w.][\w.@+-]{0,62}", re.ASCII)
 """What drivers and udev name a device (IB_DEVICE_NAME_MAX is 64). Any other name did not come from a kernel,
 and would end up in commands and settings."""
 
@@ -64,7 +65,7 @@ DEVICES_LIMIT, PAIRS_LIMIT = 1024, 4096
 8 GPUs and 500 virtual functions are possible. Each pair takes about 1 ms."""
 
 _MAPPED = "0000:0000:0000:0000:0000:ffff:"
-_INDEX = re.compile(r"[0-9]{1,5}")
+_INDEX = regex(r"[0-9]{1,5}")
 """The number of a port or of a GID: both are at most 16 bits wide."""
 
 

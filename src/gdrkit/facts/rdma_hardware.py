@@ -6,6 +6,7 @@ import re
 
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci_text import TextDevice, text_devices
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact
 
 _VENDORS = frozenset(
@@ -15,7 +16,7 @@ _VENDORS = frozenset(
 """Whose functions drivers of RDMA devices take: the PCI ids in Linux drivers/infiniband/hw, and those of the
 network drivers that irdma, bnxt_re, qedr, iw_cxgb4, mana_ib, hns, ocrdma and ionic build on. By pci.ids."""
 
-_WITHOUT_RDMA = re.compile(r"\b(?:I21\d|I22\d|I350|825[4-8]\d\w*)\b|Wireless|Wi-?Fi", re.IGNORECASE)
+_WITHOUT_RDMA = regex(r"\b(?:I21\d|I22\d|I350|825[4-8]\d\w*)\b|Wireless|Wi-?Fi", re.IGNORECASE)
 """Intel's network products for which irdma is not: those of e1000e, igb and igc, and wireless ones. Source
 of the names: pci.ids; Linux drivers/net/ethernet/intel; irdma takes what ice, i40e and idpf drive."""
 

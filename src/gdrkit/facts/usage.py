@@ -13,6 +13,7 @@ from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.loaded_modules import running
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, observation
 
@@ -21,10 +22,10 @@ EXPORTERS = ("nv_dmabuf", "nvidia")
 """The exporter names of NVIDIA's module: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c. Since
 580.65.06 it sets exp_name; before, DEFINE_DMA_BUF_EXPORT_INFO took the module's name."""
 
-_BUFFER = re.compile(
+_BUFFER = regex(
     r"(\d{8,20})\t[0-9a-f]{8}\t[0-9a-f]{8}\t\d{8,20}\t(\S{1,64})(?:\t(\d{8,20})\t.*)?", re.DOTALL
 )
-_ATTACHED = re.compile(r"\t([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
+_ATTACHED = regex(r"\t([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
 
 @observation(peermem_linkage)

@@ -11,10 +11,11 @@ gpu/arch/ampere/kern_gpu_error_cont_ga100.c (RST, D-RST), gpu/gpu.c (154).
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+
+from gdrkit.formats.regex import regex
 
 
 class Recovery(enum.StrEnum):
@@ -74,12 +75,12 @@ FOLLOW = (13, 31, 43, 45, 63)
 """What may be between the Xids 48 and 94 of one error: the ends of its processes, and the row to
 remap."""
 
-_LINE = re.compile(
+_LINE = regex(
     r"NVRM: Xid \(PCI:(?P<slot>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]{0,40}\): "
     r"(?P<number>\d{1,5}), "
 )
-_CONTAINMENT = re.compile(r"\bRST: (?P<reset>Yes|No), D-RST: (?P<drain>Yes|No)")
-_CHANGE = re.compile(r"recovery action changed from .{1,60} to 0x[0-9a-f]{1,8} \((?P<to>[^)]{1,60})\)")
+_CONTAINMENT = regex(r"\bRST: (?P<reset>Yes|No), D-RST: (?P<drain>Yes|No)")
+_CHANGE = regex(r"recovery action changed from .{1,60} to 0x[0-9a-f]{1,8} \((?P<to>[^)]{1,60})\)")
 
 ACTIONS: Mapping[str, Recovery] = {
     "none": Recovery.NONE,

@@ -6,7 +6,6 @@ rest.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -29,6 +28,7 @@ from gdrkit.fleet.text import (
     short,
 )
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 from gdrkit.report.terminal import COMMAND, WIDTH, Row, render, wrapped
 
 LINES = 25
@@ -39,7 +39,7 @@ CHANGES_SHOWN = 20
 HOSTS_SHOWN = 32
 """Columns that a list of nodes keeps beside a long cause."""
 Alike = tuple[Standing, tuple[str, ...], tuple[int, ...]]
-_COMMAND = re.compile(r"`(sudo [^`\n]{2,200})`")
+_COMMAND = regex(r"`(sudo [^`\n]{2,200})`")
 """A command that changes something; others in an advice only ask, as `modinfo -F license nvidia`."""
 
 

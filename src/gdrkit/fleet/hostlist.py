@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 NODES_LIMIT = 100_000
 """The most nodes that one list may name: `n[1-999999999]` must not fill the memory."""
@@ -21,7 +22,7 @@ _DIGITS_LIMIT = 9
 _NUMBERS_LIMIT = 4
 """Numbers of a name that are folded, counted from its end: each takes one more pass over the names."""
 
-NAME = re.compile(r"(?:[\w.][\w.+-]*@)?(?:[\w][\w.-]*|[0-9A-Fa-f]*:[\w:.%]+)", re.ASCII)
+NAME = regex(r"(?:[\w.][\w.+-]*@)?(?:[\w][\w.-]*|[0-9A-Fa-f]*:[\w:.%]+)", re.ASCII)
 """[user@]host or IPv6 address; no character that a shell would interpret."""
 RESERVED = frozenset((
     "all", "default", "ungrouped",
@@ -35,18 +36,18 @@ hosts and groups"). No node: `NodeName=DEFAULT` of slurm.conf(5). The machine wh
 nss-myhostname(8), /etc/hosts of Debian and Red Hat."""
 _LOCAL = (".localhost", ".localhost.localdomain")
 """Ends of names of this machine: RFC 6761, 6.3; nss-myhostname(8)."""
-_OWN = re.compile(r"[A-Za-z0-9][\w-]*(?:\.[A-Za-z0-9][\w-]*)*", re.ASCII)
+_OWN = regex(r"[A-Za-z0-9][\w-]*(?:\.[A-Za-z0-9][\w-]*)*", re.ASCII)
 """What a host may be called: RFC 1123, 2.1, and the underscores that some have.
 
 It has none of the characters by which a list means more, as `[1-3]`, `,`, `*`, `?`, `@group`, `user@`, `!`,
 `&`, `^`, `~`, `%`, `:`, `/`, blanks, or a dash in front: pdsh(1), clush(1), ssh_config(5), Ansible's
 patterns."""
-_IPV4 = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]+)){0,3}", re.ASCII)
+_IPV4 = regex(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]+)){0,3}", re.ASCII)
 """What inet_aton(3) takes for an address, also 2130706433 and 127.1: the name of another machine."""
-_PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
-_RANGE = re.compile(rf"(\d{{1,{_DIGITS_LIMIT}}})(?:-(\d{{1,{_DIGITS_LIMIT}}}))?", re.ASCII)
-_FOLDED = re.compile(rf"((?<!\d)\d{{1,{_DIGITS_LIMIT}}}(?!\d))", re.ASCII)
-_FIRST = re.compile(r"\[?(\d{1,18})", re.ASCII)
+_PART = regex(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
+_RANGE = regex(rf"(\d{{1,{_DIGITS_LIMIT}}})(?:-(\d{{1,{_DIGITS_LIMIT}}}))?", re.ASCII)
+_FOLDED = regex(rf"((?<!\d)\d{{1,{_DIGITS_LIMIT}}}(?!\d))", re.ASCII)
+_FIRST = regex(r"\[?(\d{1,18})", re.ASCII)
 
 
 def is_name(text: str) -> bool:

@@ -20,6 +20,7 @@ from gdrkit.fleet.hostlist import NAME_LIMIT, is_own_name, is_same_name, means_o
 from gdrkit.fleet.launcher import KUBERNETES, is_target_of
 from gdrkit.fleet.port_traits import interface
 from gdrkit.fleet.traits import traits_of
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.nccl_env import settings
@@ -155,11 +156,11 @@ def in_a_line(reason: str) -> str:
     return " ".join(words.split())[:REASON_LIMIT]
 
 
-_TIME_LEFT = re.compile(r"(?<=^timed out: no bundle )within [\d.]{1,8}(?:e\+\d{1,3})? s\b")
+_TIME_LEFT = regex(r"(?<=^timed out: no bundle )within [\d.]{1,8}(?:e\+\d{1,3})? s\b")
 """What collect() says of its time."""
 
 
-_MARKED = re.compile(
+_MARKED = regex(
     r"(?<![\w.\0-\x1f-])(?:(?P<hostname>hostname )|host )?(?P<name>[\0-\x1f])(?P<port> port(?= \d))?"
     r"(?![\w\0-\x1f-])"
 )
@@ -167,7 +168,7 @@ _MARKED = re.compile(
 would be compiled for each node, a tenth of a millisecond that 100,000 nodes do not have."""
 
 
-_ALONE = re.compile(r": it(?=: |$)")
+_ALONE = regex(r": it(?=: |$)")
 """What is left of a name to which a reason only points, as in `not a bundle or sosreport: NAME`."""
 
 
@@ -238,7 +239,7 @@ def made_up(target: str) -> str:
     return ("node_" + "".join(letters))[:NAME_LIMIT]
 
 
-_FILES = re.compile(r"\.(?:t?[gx]z|bz2|zst|tar|log)(?:-\d+)?\Z", re.ASCII)
+_FILES = regex(r"\.(?:t?[gx]z|bz2|zst|tar|log)(?:-\d+)?\Z", re.ASCII)
 """The end of the name of a bundle, a sosreport or a bug report, and of several of one name."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import secrets
 import shlex
 import threading
@@ -25,6 +24,7 @@ from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, Clust
 from gdrkit.fleet.processes import PerNode, Processes
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.json_text import decode
+from gdrkit.formats.regex import regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ START_S = 180.0
 POLL_S = 1.0
 EXEC_ENDED = "command terminated with exit code"
 """The last line of `kubectl exec` if the command fails; its own error is above."""
-_REFUSED = re.compile(r'\b[Pp]ods? "([a-z0-9.-]{1,253})" (?:is|already|was)?\s?(.{1,2000})')
+_REFUSED = regex(r'\b[Pp]ods? "([a-z0-9.-]{1,253})" (?:is|already|was)?\s?(.{1,2000})')
 
 T = TypeVar("T")
 

@@ -6,10 +6,11 @@ import re
 
 from gdrkit.fleet.hostlist import expand
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
-_SLURM = re.compile(r"SwitchName=(\S+)\s.*?\bNodes=(\S+)", re.IGNORECASE)
-_LINE = re.compile(r"([^\s:=]+)\s*[:=]?\s+(.+)")
-_NAMED = re.compile(r"((?:.*?[-_.])?(?:r|rack)[-_]?\d++)(?:[-_.]?[a-z]+)?[-_.]?\d", re.IGNORECASE)
+_SLURM = regex(r"SwitchName=(\S+)\s.*?\bNodes=(\S+)", re.IGNORECASE)
+_LINE = regex(r"([^\s:=]+)\s*[:=]?\s+(.+)")
+_NAMED = regex(r"((?:.*?[-_.])?(?:r|rack)[-_]?\d++)(?:[-_.]?[a-z]+)?[-_.]?\d", re.IGNORECASE)
 """A rack with its number, and a node with its own: a model, as in a100-hwe, or gpu001 is neither."""
 NAME_LIMIT = 64
 

@@ -24,6 +24,7 @@ import msgspec
 from gdrkit.evidence.errors import TargetError
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.json_text import decode
+from gdrkit.formats.regex import regex
 
 PORT = 8265
 """Of the dashboard: `ray start --help`."""
@@ -37,13 +38,13 @@ ANSWER_LIMIT_BYTES = 64 << 20
 NODES_LIMIT = 10_000
 """The most that the interface lists: RAY_MAX_LIMIT_FROM_API_SERVER in Ray's util/state/common.py."""
 _BLOCK_BYTES = 1 << 20
-_IDENTITY = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_IDENTITY = regex(r"[\w.-]{1,100}", re.ASCII)
 """Of a node: 56 hexadecimal digits, kUniqueIDSize in Ray's src/ray/common/constants.h."""
 _HINT = "write the address of the dashboard: --ray http://HOST:8265"
 _TOKEN_HINT = "set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or RAY_JOB_HEADERS for a proxy"
 
-_HEADER = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
-_VALUE = re.compile(r"[ -~\t]*")
+_HEADER = regex(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
+_VALUE = regex(r"[ -~\t]*")
 """Of a header: RFC 9110, 5.1 and 5.5. http.client would quote an invalid value in its error, and with it a
 token."""
 

@@ -16,6 +16,7 @@ from gdrkit.fleet.hostlist import NODES_LIMIT, is_name
 from gdrkit.fleet.launcher import is_target_of
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.json_text import decode, encode
+from gdrkit.formats.regex import regex
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""
@@ -23,7 +24,7 @@ LIMIT_BYTES = 1 << 30
 """Of a run that is read: 100,000 nodes take 300 MB."""
 LAST = "last"
 NOT_A_RUN = "not the JSON of gdr fleet doctor"
-_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d{1,9}))?", re.ASCII)
+_NAME = regex(r"(\d{8}T\d{6}Z)(?:-(\d{1,9}))?", re.ASCII)
 
 
 def folder() -> str:

@@ -18,6 +18,7 @@ from gdrkit.fleet.hostlist import expand, is_name
 from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerPair
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 LIST_TIMEOUT_S, CANCEL_TIMEOUT_S = 30.0, 10.0
 QUEUE_LIMIT_S = 60
@@ -28,10 +29,10 @@ _OUT = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "i
 """Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag may follow."""
 _OUT_FLAGS = {"*": "not responding", "~": "powered off", "%": "powering down"}
 """A job would wait for such a node, or start it."""
-_STEP = re.compile(r"\d[\w+.]*\Z", re.ASCII)
+_STEP = regex(r"\d[\w+.]*\Z", re.ASCII)
 """The number of a step, as 1234.5 or 1234_7.0: squeue(1). No option of scancel."""
-_SLURM_SAYS = re.compile(r"(?:srun|slurmstepd[^:]*|slurmd\S*): ")
-_EXITED = re.compile(r"srun: error: \S+ tasks? \S+ Exited with exit code")
+_SLURM_SAYS = regex(r"(?:srun|slurmstepd[^:]*|slurmd\S*): ")
+_EXITED = regex(r"srun: error: \S+ tasks? \S+ Exited with exit code")
 """The program ended by itself: its own last line says why."""
 
 

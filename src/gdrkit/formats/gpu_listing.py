@@ -12,25 +12,26 @@ nvidia-smi numbers GPUs by their PCI address, as the matrix of `nvidia-smi topo 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
+
 LINE_CHARACTERS = 1000
 """How much of a line is read."""
 _PRODUCT = r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b"
-_ROW = re.compile(
+_ROW = regex(
     rf"\s*\| +(?P<number>\d{{1,4}}) +(?P<name>{_PRODUCT}.*?) +"
     r"(?:On|Off|N/A|Enabled|Disabled|ERR!) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
 )
-_LISTED = re.compile(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
-_NAMED = re.compile(
+_LISTED = regex(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
+_NAMED = regex(
     r"[\s>*|-]{0,8}(?:GPU ?(?P<number>\d{1,4}):|(?P<csv>\d{1,4}),"
     r"|#?\s{1,4}Rank .{1,200} device +(?P<device>\d{1,4}) \[[0-9a-fx:]{4,10}\])"
     rf" (?P<name>{_PRODUCT}[^,;|(]*?)\s*(?:[,;|(].*)?$"
 )
-_PCI = re.compile(
+_PCI = regex(
     r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
     r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)"
     r"(?: \[10de:(?P<device>[0-9a-f]{4})\])?(?: \(rev \w\w\))?\s*$"

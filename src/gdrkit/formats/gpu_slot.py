@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gdrkit.formats.regex import regex
+
 NAMED = r"(?<![\w:.({{/'-])(?:GPU )?({})(?![\w:./'-]\w|-)"
 """An address alone or after the word GPU; not within a path, a quoted argument, or a slot already named."""
-LOGGED = re.compile(r"NVRM: ")
+LOGGED = regex(r"NVRM: ")
 """The kernel driver's lines are quoted, and stay as they are."""
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.formats.regex import regex
+
 _QUOTED = r"\\.|'[^']{0,65536}(?:'|\Z)|\"(?:[^\"\\]|\\.){0,65536}(?:\"|\Z)"
-_END = re.compile(rf"{_QUOTED}|(?P<end>;|(?<!\S)#)", re.S)
+_END = regex(rf"{_QUOTED}|(?P<end>;|(?<!\S)#)", re.S)
 
 
 def command_end(text: str) -> int:

@@ -7,7 +7,6 @@ AllReduceGetBw().
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,14 +14,15 @@ from msgspec import Struct
 
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 LINE_CHARACTERS = 1024
 """How much of a line is read: a row of results has about 150 characters."""
 
-PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
+PREFIX = regex(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
 """The prefix that mpirun --tag-output and srun --label put before a line."""
 
-RANK = re.compile(
+RANK = regex(
     r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(?:Pid\s+\d+\s+)?on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(\S.*)?$"
 )
 TYPES = (
@@ -40,11 +40,9 @@ TYPES = (
     "f8e5m2",
 )
 """Types of elements, as a row names them: src/common.cu, test_typenames."""
-BARE_ROW = re.compile(
-    rf"\s*\d+\s+\d+\s+(?:{'|'.join(TYPES)})\s+(?P<redop>[a-z]+\s+)?(?P<root>-?\d+\s+)?(?=\d)"
-)
+BARE_ROW = regex(rf"\s*\d+\s+\d+\s+(?:{'|'.join(TYPES)})\s+(?P<redop>[a-z]+\s+)?(?P<root>-?\d+\s+)?(?=\d)")
 """The first columns of a row, by which it is recognised where its header was cut off."""
-PROGRAM = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
+PROGRAM = regex(r"\b(\w+)_perf(?:_mpi)?\b")
 
 
 class NcclRank(Struct, frozen=True):

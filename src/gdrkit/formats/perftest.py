@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
 """A column's unit in GB/s. perftest's MB has always been 2**20 bytes; newer versions print MiB:
@@ -23,19 +24,19 @@ perftest_parameters.c, format_factor."""
 LINE_CHARACTERS = 1024
 """How much of a line is read: a row of results has about 100 characters, a command some more."""
 
-COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
-COMMAND = re.compile(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
-TITLE = re.compile(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
-NUMBERS = re.compile(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
+COLUMN = regex(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
+COMMAND = regex(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
+TITLE = regex(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
+NUMBERS = regex(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
 OTHER_MAKERS = {
-    "AMD": re.compile(r"--use_rocm\b|^Using ROCm Device\b|\bUse ROCm memory\s*:\s*ON\b", re.MULTILINE),
-    "Intel": re.compile(r"--use_hl\b|\bUse HL memory\s*:\s*ON\b"),
-    "Cambricon": re.compile(r"--use_mlu\b"),
-    "AWS": re.compile(r"--use_neuron\b"),
+    "AMD": regex(r"--use_rocm\b|^Using ROCm Device\b|\bUse ROCm memory\s*:\s*ON\b", re.MULTILINE),
+    "Intel": regex(r"--use_hl\b|\bUse HL memory\s*:\s*ON\b"),
+    "Cambricon": regex(r"--use_mlu\b"),
+    "AWS": regex(r"--use_neuron\b"),
 }
 """What shows that a run used the memory of an accelerator, by its maker. Source: perftest
 src/perftest_parameters.c, usage(); rocm_memory.c, hl_memory.c, mlu_memory.c, neuron_memory.c."""
-USES_GPU = re.compile(r"initializing CUDA|CUDA device|creating CUDA Ctx|making it the current CUDA Ctx")
+USES_GPU = regex(r"initializing CUDA|CUDA device|creating CUDA Ctx|making it the current CUDA Ctx")
 
 
 class PerftestRow(Struct, frozen=True, kw_only=True):

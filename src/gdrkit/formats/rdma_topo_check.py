@@ -12,14 +12,16 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
+
 BEGINNING = (
     r"(?:OK|FAIL)\s{1,8}(?=ACS for \w|Kernel iommu_group |All kernel iommu_groups |Multiple devices share "
     r"the same kernel iommu_group|Could not read ACS control register|ATS capability for \w|All (?:ConnectX "
     r"DMA functions|NIC/GPU complexes|NUMA-based complexes) have )"
 )
 """The pattern of the beginning of a line."""
-_LINE = re.compile(rf"\s{{0,8}}(?P<line>{BEGINNING}.{{1,500}})")
-_GRACE_PORT = re.compile(r"ACS for (?:grace|vera)_rp \S+ has ")
+_LINE = regex(rf"\s{{0,8}}(?P<line>{BEGINNING}.{{1,500}})")
+_GRACE_PORT = regex(r"ACS for (?:grace|vera)_rp \S+ has ")
 
 _MEANINGS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     (r"ACS for \w+ \S+ has incorrect values ", ("acs-bits-differ",), False),

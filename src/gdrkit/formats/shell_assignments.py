@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 TEXT_CHARACTERS = 1 << 16
 """The longest file that is read. Those of distributions have about 1500 characters."""
 VALUE_CHARACTERS, ASSIGNMENTS = 1 << 14, 1000
 """The longest value, and the most of them: `A=$A$A` on 20 lines would be a million characters."""
 
-_VARIABLE = re.compile(r"\$(?:\{(\w{1,80})\}|(\w{1,80}))", re.ASCII)
+_VARIABLE = regex(r"\$(?:\{(\w{1,80})\}|(\w{1,80}))", re.ASCII)
 _ESCAPED_IN_DOUBLE = '$`"\\\n'
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 
 class MatrixRow(Struct, frozen=True):
@@ -46,13 +47,13 @@ PLACES, LINES, CHARACTERS = 16, 2048, 1 << 19
 devices has 512 KiB."""
 
 _WORDS = r"SYS|SOC|NODE|PHB|PXB|PIX|NV\d{1,2}|C2C|N/A|X(?![\w.-]*[a-z])"
-_CELL = re.compile(rf"[ \t]*({_WORDS})")
-_GPU = re.compile(r"GPU\d{1,4}")
-_NUMBERED = re.compile(r"[A-Za-z][\w.-]{0,58}\d[\w.-]{0,3}")
-_ROW = re.compile(rf"(?<![\w.-])([A-Za-z][\w.-]{{0,62}})[ \t]+(?=(?:{_WORDS})(?:[ \tA-Z]|$))")
-_HEADER = re.compile(rf"(?<![\w.-])GPU0(?=[ \t]*$|[ \t]+(?![ \t]|(?:{_WORDS})(?:[ \t]|$))|GPU1)")
-_LEGEND = re.compile(r"(?<![\w.-])(NIC\d{1,4}): (\S{1,63})[ \t]*$")
-_ACCESS = re.compile(r"(?<![\w.-])GPU0[ \t]+X[ \t]+(?:OK|CNS|GNS|TNS|NS|DR|U)\b")
+_CELL = regex(rf"[ \t]*({_WORDS})")
+_GPU = regex(r"GPU\d{1,4}")
+_NUMBERED = regex(r"[A-Za-z][\w.-]{0,58}\d[\w.-]{0,3}")
+_ROW = regex(rf"(?<![\w.-])([A-Za-z][\w.-]{{0,62}})[ \t]+(?=(?:{_WORDS})(?:[ \tA-Z]|$))")
+_HEADER = regex(rf"(?<![\w.-])GPU0(?=[ \t]*$|[ \t]+(?![ \t]|(?:{_WORDS})(?:[ \t]|$))|GPU1)")
+_LEGEND = regex(r"(?<![\w.-])(NIC\d{1,4}): (\S{1,63})[ \t]*$")
+_ACCESS = regex(r"(?<![\w.-])GPU0[ \t]+X[ \t]+(?:OK|CNS|GNS|TNS|NS|DR|U)\b")
 _FIRST = frozenset(("GPU0",))
 _OLD_WORDS = {"SOC": "SYS"}  # until driver 387: "the SMP link between CPU sockets (e.g. QPI)"
 

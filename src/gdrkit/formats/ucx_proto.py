@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
+
 
 class ProtoRow(Struct, frozen=True):
     """What UCX chose for sizes from `low` to `high` bytes; None: without an end."""
@@ -41,18 +43,18 @@ class ProtoTable(Struct, frozen=True, kw_only=True):
     rows: tuple[ProtoRow, ...]
 
 
-_PREFIX = re.compile(r"\[\d+\.\d+\] +\[(?P<process>[^\]\s]{1,200})\]")
-_CONFIGURATION = re.compile(
+_PREFIX = regex(r"\[\d+\.\d+\] +\[(?P<process>[^\]\s]{1,200})\]")
+_CONFIGURATION = regex(
     r"(?:(?P<context>.{0,200}?) +)?(?:(?P<reach>self|intra-node|inter-node) cfg#\d+|ep_cfg\[\d+\])"
 )
-_TITLE = re.compile(
+_TITLE = regex(
     r"(?P<operation>[a-z][\w *-]{2,80}?)(?:\((?P<attributes>[\w, -]{0,80})\))?"
     r" (?:from|into|of) (?P<local>\S.{0,60}?)(?: (?:to|from|with) (?P<remote>\S.{0,60}))?"
 )
 _SIZE = r"\d+[KMGT]?"
-_RANGE = re.compile(rf"(?:(?P<count>\d+) +)?(?P<low>{_SIZE})(?:\.\.(?P<high>{_SIZE}|inf))?")
+_RANGE = regex(rf"(?:(?P<count>\d+) +)?(?P<low>{_SIZE})(?:\.\.(?P<high>{_SIZE}|inf))?")
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
-_BORDER = re.compile(r"\+-[-+]*")
+_BORDER = regex(r"\+-[-+]*")
 
 
 def read_tables(text: str) -> tuple[ProtoTable, ...]:

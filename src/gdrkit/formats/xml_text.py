@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 MAX_BYTES = 32 << 20
 """Far more than in practice: lstopo writes 1 MiB for 192 cores, NCCL dumps 12 KiB for 8 GPUs."""
@@ -23,7 +24,7 @@ MAX_NODES = 200_000
 MAX_VALUE = 1 << 14
 """Characters of an attribute: the longest are hwloc's sets, 11 for each 32 of at most 16,384 processors."""
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[\]<>]*>"
     r"|<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
     re.DOTALL,

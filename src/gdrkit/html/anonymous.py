@@ -20,13 +20,14 @@ from gdrkit.fleet.hostlist import expand, fold, natural
 from gdrkit.fleet.racks import rack_of
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.html.page import embedded
 
 # A run over many nodes without their names, addresses and users, for `gdr fleet report --anonymize`. The
 # names are replaced in the document and not on the page: there, a list such as gpu[001-008] has names that
 # are nowhere written out.
 
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_WORD = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PARTS_LIMIT = 16
 """Parts of a word, between dots and dashes, in which names are looked for."""
 
@@ -116,9 +117,9 @@ def _renamed(value: object, key: str, new: Mapping[str, str], text: Callable[[st
     return value
 
 
-_PARTS = re.compile(r"(<style>.*?</style>|<script[^>]*>.*?</script>|<[^>]*>)", re.DOTALL)
-_DATA = re.compile(r'(<script type="application/json" id="data">)(.*)(</script>)', re.DOTALL)
-_VALUE = re.compile(r'(?<==")[^"]*(?=")')
+_PARTS = regex(r"(<style>.*?</style>|<script[^>]*>.*?</script>|<[^>]*>)", re.DOTALL)
+_DATA = regex(r'(<script type="application/json" id="data">)(.*)(</script>)', re.DOTALL)
+_VALUE = regex(r'(?<==")[^"]*(?=")')
 
 
 def anonymous(page: str, hosts: Iterable[str]) -> str:

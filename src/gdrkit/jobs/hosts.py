@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
 from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
@@ -25,7 +26,7 @@ GOES: dict[HostPath, str] = {
     "staged": "through host memory", "socket": "over TCP", "direct": "directly", "nvlink": "over NVLink",
     "unknown": "by a path that no line shows",
 }  # fmt: skip
-_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
+_HOST = regex(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 """What may be part of a command: a log is written by others. RFC 1035 has the length."""
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.jobs.ucx_tables import TableLines
 from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
@@ -83,9 +84,9 @@ class TallyEntry:
         self.count, self.position, self.words = count, position, words
 
 
-_CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
+_CHANNEL = regex(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
 """A channel line without its ranks, and without parts of another line."""
-_ANY_CHANNEL = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d\d(?:/\d+)? : (?:\d+\[\w+\] -> |.{0,60} via )")
+_ANY_CHANNEL = regex(r"(?:Channel|Ring|CollNet|Coll) \d\d(?:/\d+)? : (?:\d+\[\w+\] -> |.{0,60} via )")
 """The beginning of a line about one channel, whole or cut; lines about a whole ring are others."""
 
 
@@ -310,9 +311,7 @@ def _screen_without_hosts() -> re.Pattern[str]:
     return re.compile(r"\s+(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
 
 
-_BARE = re.compile(
-    rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x)"
-)
+_BARE = regex(rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x)")
 """Messages that people paste without the frame."""
 
 

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from gdrkit.formats.regex import regex
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.hosts import FAR, names
 from gdrkit.jobs.job import JobPart, LoneSetting, Rank
@@ -22,7 +23,7 @@ OF_THE_PATH = (
     "NCCL_NET_PLUGIN",
 )  # fmt: skip
 """Variables that decide whether a path is direct."""
-_PLAIN = re.compile(r"[\w.,:^=-]{1,80}", re.ASCII)
+_PLAIN = regex(r"[\w.,:^=-]{1,80}", re.ASCII)
 """A value that a shell reads as it stands: a log is written by others."""
 
 

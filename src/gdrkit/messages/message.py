@@ -15,10 +15,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.formats.required_literals import required_literals
 from gdrkit.messages import errors
 
-_PLACEHOLDER = re.compile(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
+_PLACEHOLDER = regex(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 LINE_CHARACTERS = 4096
 """How much of a line is searched. The kernel prints at most 2048 characters (include/linux/printk.h,
 PRINTK_MESSAGE_MAX), NCCL 4096 (src/debug.cc); a longer line was made to keep a reader busy."""
@@ -200,7 +201,7 @@ def _expression(row: MessageTemplate) -> str:
     return "".join(part.expression for part in _parts(row))
 
 
-_GAP = re.compile(r"(?P<first>(?:\\S)?)\.(?P<some>[*+])(?P<lazy>\??)")
+_GAP = regex(r"(?P<first>(?:\\S)?)\.(?P<some>[*+])(?P<lazy>\??)")
 """A placeholder for any text, which may have to be long, or to begin with something else than a blank."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.formats.regex import regex
 from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, UNSUPPORTED, strerror
 from gdrkit.messages.verbs_failures import NO_DMABUF, causes_of
 
@@ -16,7 +17,7 @@ ENOTSUPP = 524
 """What drivers return for a mapping they do not support; it has no text. Linux include/linux/errno.h."""
 
 _ERRORS = (ENOMEM, EFAULT, EINVAL, *UNSUPPORTED, ENOTSUPP)
-_WORDS = re.compile(
+_WORDS = regex(
     r"\bregist\w*\b.{0,60}\b(?:memory|buffers?|regions?|MRs?|address|mr)\b"
     r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist\w*|\w*_?reg_?(?:dmabuf_)?mr\w*"
     r"|\b(?:create|allocate) MR\b|\buse_cuda\w*",

@@ -9,6 +9,7 @@ from gdrkit.evidence.quoting import in_prose, quoted
 from gdrkit.facts.kernel import hostname
 from gdrkit.facts.rdma import nics
 from gdrkit.facts.virtual import is_administrator, virtual_machine
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.families import immutable
@@ -83,7 +84,7 @@ def remedy_here(node: Node, code: str) -> RemedyName | None:
     return next(possible, able[0] if able else None)
 
 
-_STEP = re.compile(
+_STEP = regex(
     r"(?:^|[.,;:] |\b(?:or|and|then|first|otherwise) )(?:add|apply|ask|attach|boot|build|change|check|"
     r"choose|clean|compare|connect|count|delete|deploy|do|drain|enable|end|enrol|find|fix|free|give|grant|"
     r"increase|install|keep|leave|let|list|load|look|lower|make|measure|mount|move|name|open|pass|print|put|raise|read|"
@@ -92,9 +93,9 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 """A next step: an order, not a statement."""
-_CONTINUES = re.compile(r"(?:Then|Or|Otherwise|If (?:it|that|they)) ?\b")
+_CONTINUES = regex(r"(?:Then|Or|Otherwise|If (?:it|that|they)) ?\b")
 """How a sentence begins that means nothing without the one before it."""
-_BRINGS = re.compile(
+_BRINGS = regex(
     r"`sudo ((?:devlink|dmesg|ethtool|ibportstate|ip link|mlxconfig|mlxfwmanager|mlxlink|rdma|rdma_topo) "
     r"[^`]+)`"
 )
@@ -134,7 +135,7 @@ def _followable(sentences: list[str], lacking: re.Pattern[str]) -> list[str]:
     return kept
 
 
-_OWN_COMMAND = re.compile(r"`(?:kubectl debug|sudo (?:podman|docker) run) [^`]+`")
+_OWN_COMMAND = regex(r"`(?:kubectl debug|sudo (?:podman|docker) run) [^`]+`")
 
 
 def _on(platform: str, node: Node) -> str:

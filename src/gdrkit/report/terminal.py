@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gdrkit.agent.streams import visible
+from gdrkit.formats.regex import regex
 
 Row = tuple[int, str, str] | tuple[int, str, str, str]
 """Indent, style or name of a style, text; the label in the indent of the first line."""
@@ -18,12 +18,10 @@ COMMAND, QUOTE = "command", "quote as it is"
 program. A terminal that breaks such a line still copies it whole."""
 _AS_IT_IS = {COMMAND: "none", QUOTE: "none"}
 
-_PARTS = re.compile(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
+_PARTS = regex(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
 """Where a word that is longer than a line may be broken: after a separator of paths and names."""
 
-_WORDS = re.compile(
-    r"`[^`]{1,40}`\S*\s*|\d[\d.]{0,9} (?:[A-Za-z]{1,4}/s|[num]?s\b|[kMG]i?B\b)\S*\s*|\S+\s*|^\s+"
-)
+_WORDS = regex(r"`[^`]{1,40}`\S*\s*|\d[\d.]{0,9} (?:[A-Za-z]{1,4}/s|[num]?s\b|[kMG]i?B\b)\S*\s*|\S+\s*|^\s+")
 """What stays on one line: a word, a number with its unit, and a short `command`, easier to copy so."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
+from gdrkit.formats.regex import regex
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words, one_by_one
 from gdrkit.report.boot_words import lost_at_boot
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
@@ -23,7 +24,7 @@ from gdrkit.verdict.findings import Finding
 
 _SHORT = {entry.name: entry.short for entry in GLOSSARY if entry.short}
 _NAMES = "|".join(map(re.escape, sorted(_SHORT, key=len, reverse=True)))
-_TERM = re.compile(rf"(?<![\w/.-])({_NAMES})(?![\w/=-]|\.\w| \(|: )")
+_TERM = regex(rf"(?<![\w/.-])({_NAMES})(?![\w/=-]|\.\w| \(|: )")
 """A term on its own: not in a code such as peermem-stub, in a path, or before its explanation."""
 
 
@@ -31,7 +32,7 @@ TO_FIND_OUT = "; to find out, run: "
 """Before the command of a question; the glossary leaves what follows alone."""
 
 
-_FILE = re.compile(r"(?<![\w/.-])(?:[\w.+@-]+/){2,}([\w.+@-]*\w)")
+_FILE = regex(r"(?<![\w/.-])(?:[\w.+@-]+/){2,}([\w.+@-]*\w)")
 
 
 def explained(rows: Iterable[Row]) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
 from gdrkit.facts.peer_memory import CLIENT, LEGACY, MEMORY_PEERS, memory_peers
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DMESG, LSMOD, DecidingCommand
@@ -23,7 +24,7 @@ from gdrkit.rules.stage import LoadPosition, Stage
 _FIRST_WITH_TWO_FUNCTIONS = (560,)
 """The line names nv_mem_client_init before 560.28.03, and nv_mem_legacy_client_init or
 nv_mem_nc_client_init since: nvidia-peermem.c."""
-_ONE_FUNCTION = re.compile(r"nvidia-peermem nv_mem_client_init:")
+_ONE_FUNCTION = regex(r"nvidia-peermem nv_mem_client_init:")
 _TAKEN = (
     rf"cannot create duplicate filename '/kernel/mm/memory_peers/{CLIENT}'"
     rf"|kobject_add_internal failed for {CLIENT} with -EEXIST"

@@ -37,6 +37,7 @@ from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_ma
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.gpu_listing import ListedGpu
 from gdrkit.formats.lspci_tree import DrawnFunction
+from gdrkit.formats.regex import regex
 from gdrkit.formats.topo_matrix import Matrix, MatrixRow
 from gdrkit.node import Node
 
@@ -98,8 +99,8 @@ DRAWING_NOTES = (
     "lspci -t shows only the tree: links, ACS, IOMMU, NUMA nodes and RDMA devices are not known",
     "GPUs and NICs are recognised by their names",
 )
-NO_GPU = re.compile(r"Audio|USB|UCSI|Serial|Switch|Bridge|Memory Controller|Host Controller")
-NO_NIC = re.compile(r"DMA|Bridge|Switch|SoC|Management|Crypto|Virtual Function|nvme", re.IGNORECASE)
+NO_GPU = regex(r"Audio|USB|UCSI|Serial|Switch|Bridge|Memory Controller|Host Controller")
+NO_NIC = regex(r"DMA|Bridge|Switch|SoC|Management|Crypto|Virtual Function|nvme", re.IGNORECASE)
 NETWORK = ("Mellanox Technologies", "Amazon.com, Inc. Elastic Fabric Adapter")
 """Prefixes of names in pci.ids that are shown as NICs."""
 
@@ -155,13 +156,13 @@ def _role(name: str) -> Role | None:
     return None
 
 
-_ROOT = re.compile(rb"(?:\s*+(?:<!--.*?-->|<[?!](?!--)[^>]*>))*+\s*+<(system|graphs|topology)", re.DOTALL)
+_ROOT = regex(rb"(?:\s*+(?:<!--.*?-->|<[?!](?!--)[^>]*>))*+\s*+<(system|graphs|topology)", re.DOTALL)
 """The outermost element; possessive, so that a comment without an end is read only once."""
-_DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
-_LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
+_DRAWING = regex(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
+_LISTING = regex(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
 
 
-_QUOTED = re.compile(
+_QUOTED = regex(
     rb"^[ \t>]*```\w*[ \t\r]*\n(?=[ \t\r\n]*<(?:system|topology|[?!]))(.*?)^[ \t>]*```", re.M | re.S
 )
 """XML in a code fence, with words of a person around it."""

@@ -28,6 +28,7 @@ from gdrkit.fabric.topology.graph import (
     TopologySource,
 )
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.xml_text import XmlNode
 
 ANY_SWITCH = "fffffff:ff:ff.0"
@@ -38,7 +39,7 @@ NVSWITCH_CLASS = "0680"
 SAME_NAME_LIMIT = 64
 """Nets of one name: the largest node has some 40 ports, and a plugin may call all of them the same."""
 
-_ADDRESS = re.compile(r"(?:0{0,4})([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
+_ADDRESS = regex(r"(?:0{0,4})([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
 
 
 def topology(root: XmlNode) -> Topology:

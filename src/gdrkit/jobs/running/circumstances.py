@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.usage import EXPORTERS, DmaBuffer, parse_buffers
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.jobs.running.attribution import AttachmentShare, shares
 from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
@@ -18,10 +18,10 @@ from gdrkit.jobs.running.record import RunningProcess, RunningRecord
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
-OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
+OTHER_FABRIC = regex(r"/dev/(?:cxi|hfi1_)\d+")
 """Slingshot and Omni-Path move data without verbs."""
 _UVERBS = "/dev/infiniband/uverbs"
-_GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
+_GPU_FILE = regex(r"/dev/nvidia(\d{1,4})")
 MPS = "nvidia-cuda-mps"
 """How the names of MPS's server and control daemon begin; comm has 15 letters."""
 COLLECTIVES = ("libnccl.so", "libucp", "libnvshmem", "libnixl", "librccl.so")

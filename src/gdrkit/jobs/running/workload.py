@@ -11,10 +11,12 @@ import re
 
 from msgspec import Struct
 
-_SLURM = re.compile(r"/job_(\d{1,12})(?:/step_([\w.+-]{1,32}))?(?=/|$)", re.MULTILINE | re.ASCII)
-_POD = re.compile(r"\bpod([0-9a-f]{8}[-_](?:[0-9a-f]{4}[-_]){3}[0-9a-f]{12})\b", re.ASCII)
-_CONTAINER = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=/|$)", re.MULTILINE | re.ASCII)
-_UNIT = re.compile(r"/([\w.@:\\-]{1,100}\.(?:service|scope))(?=/|$)", re.MULTILINE | re.ASCII)
+from gdrkit.formats.regex import regex
+
+_SLURM = regex(r"/job_(\d{1,12})(?:/step_([\w.+-]{1,32}))?(?=/|$)", re.MULTILINE | re.ASCII)
+_POD = regex(r"\bpod([0-9a-f]{8}[-_](?:[0-9a-f]{4}[-_]){3}[0-9a-f]{12})\b", re.ASCII)
+_CONTAINER = regex(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=/|$)", re.MULTILINE | re.ASCII)
+_UNIT = regex(r"/([\w.@:\\-]{1,100}\.(?:service|scope))(?=/|$)", re.MULTILINE | re.ASCII)
 
 ID_SHOWN = 12
 """Digits of a container's id, as docker ps shows them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.driver_log import last_line_if_any
@@ -11,6 +9,7 @@ from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
 from gdrkit.messages.driver import SYMBOL_REFUSED
 from gdrkit.node import Node, if_missing
@@ -200,12 +199,12 @@ def efa_peermem_proprietary_driver(node: Node, _: str) -> Outcome:
     return Failed(seen="the proprietary driver is loaded", expected="the open driver", subject=_PEERMEM)
 
 
-WITHOUT_GDR = re.compile(r"(?:p3dn|g4dn|g5|g6|g6e|gr6)\.")
+WITHOUT_GDR = regex(r"(?:p3dn|g4dn|g5|g6|g6e|gr6)\.")
 """Instances with GPUs and EFA, and no GPUDirect RDMA. Source: a maintainer in aws/aws-ofi-nccl issue 547, of
 August 2025: only the P series from p4d on has it. G7e is newer, and below."""
 
 
-_MUST_HAVE_IT = re.compile(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
+_MUST_HAVE_IT = regex(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
 """Instances whose entry has gdr_required: aws/aws-ofi-nccl v1.21.1 src/platform-aws.cpp."""
 
 

@@ -11,6 +11,7 @@ from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.libraries import libraries
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -21,7 +22,7 @@ LIBRARY = "libgdrapi.so.2"
 WITHOUT_MODULE = (2, 6)
 CUDA_WITHOUT_MODULE = (13, 3)
 """The releases of GDRCopy and CUDA that map GPU memory without gdrdrv: NVIDIA/gdrcopy v2.6 CHANGELOG.md."""
-_BUILT_FOR = re.compile(
+_BUILT_FOR = regex(
     r"Built for NVIDIA driver flavor: (opensource|proprietary)"
     r"|loading gdrdrv version \S{1,20} built for (opensource|proprietary) "
 )

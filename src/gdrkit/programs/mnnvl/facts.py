@@ -13,10 +13,11 @@ from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 CHANNELS = "dev/nvidia-caps-imex-channels"
-_ALONE = re.compile(r"[0-]+")
+_ALONE = regex(r"[0-]+")
 
 
 class NvlinkFabric(Struct, frozen=True):

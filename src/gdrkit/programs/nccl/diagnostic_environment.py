@@ -6,12 +6,12 @@ that differs there is one line for every value, with the ranks that have it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.diagnostic_records import RANKS, RankSet, rank_set
 from gdrkit.programs.nccl.diagnostic_statements import CheckLine, Effect, Statement
@@ -35,8 +35,8 @@ OF_EACH_HOST = (
 BLOCKING = ("gdr-level-too-low", "ib-disabled-by-env")
 """Codes of settings that close every direct path of a rank; dma-buf off leaves nvidia-peermem."""
 
-_MISMATCH = re.compile(r"mismatch across (?P<ranks>\d{1,7}) ranks for (?P<name>\w{1,80})")
-_VALUE = re.compile(rf"(?P<name>NCCL_\w{{1,80}})=(?P<value>.{{0,300}}?) on rank\(s\) (?P<ranks>{RANKS})")
+_MISMATCH = regex(r"mismatch across (?P<ranks>\d{1,7}) ranks for (?P<name>\w{1,80})")
+_VALUE = regex(rf"(?P<name>NCCL_\w{{1,80}})=(?P<value>.{{0,300}}?) on rank\(s\) (?P<ranks>{RANKS})")
 
 
 class DifferingValue(Struct, frozen=True):

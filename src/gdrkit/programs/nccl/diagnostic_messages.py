@@ -7,8 +7,8 @@ Source: NCCL src/diagnostics/*.cc and src/ras/diagnostics*.cc of 2.31.2, and the
 from __future__ import annotations
 
 import functools
-import re
 
+from gdrkit.formats.regex import regex
 from gdrkit.messages.message import Match, MessageTemplate
 from gdrkit.programs.nccl.diagnostic_records import (
     DiagnosticEnd,
@@ -29,7 +29,7 @@ CHECKS = (
 """The checks of 2.31.2 and 2.32.3 and, last, one of a later release."""
 
 _REST = rf"{{check:(?:(?:{CHECKS})(?= |:)|S?Xid \d{{1,5}} detected|transport detect returned)}}{{text:.+}}"
-_COMMUNICATOR = re.compile(r",? in comm (?P<hash>0x[0-9a-f]{1,16})(?:/0x[0-9a-f]{1,16}){0,2}")
+_COMMUNICATOR = regex(r",? in comm (?P<hash>0x[0-9a-f]{1,16})(?:/0x[0-9a-f]{1,16}){0,2}")
 
 
 def _diagnostic(ok: bool, found: Match) -> DiagnosticLine:

@@ -14,21 +14,22 @@ from msgspec import Struct
 
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.programs.nccl.diagnostic_statements import Bandwidth, CheckLine, Effect, Statement
 
 NET, PEER = "net bw", "p2p"
 
 _RATE = r"\d{1,7}(?:\.\d{1,3})?"
-_SUMMARY = re.compile(
+_SUMMARY = regex(
     rf"(?P<lowest>{_RATE})/(?P<median>{_RATE})/(?P<highest>{_RATE}) Gbit/s min/median/max "
     r"(?P<mode>same-nic|cross-nic) bw \(across (?P<ranks>\d{1,7}) ranks\)"
 )
-_OUTLIER = re.compile(
+_OUTLIER = regex(
     rf"(?P<mode>same-nic|cross-nic) rank (?P<rank>\d{{1,7}}) \((?P<host>[^\s()]{{1,255}})\): "
     rf"(?P<rate>{_RATE}) Gbit/s, >30% off median (?P<median>{_RATE}) Gbit/s"
 )
-_FAILED_PAIR = re.compile(
+_FAILED_PAIR = regex(
     r"mode=(?P<mode>same|cross) server_rank=(?P<server>\d{1,7}) server_host=(?P<server_host>\S{1,255}) "
     r"server_device=(?P<server_device>\S{1,64}) client_rank=(?P<client>\d{1,7}) "
     r"client_host=(?P<client_host>\S{1,255}) client_device=(?P<client_device>\S{1,64})"

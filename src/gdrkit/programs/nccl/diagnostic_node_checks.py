@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.formats.rdma_topo_check import faults, read_checks
+from gdrkit.formats.regex import regex
 from gdrkit.programs.nccl.diagnostic_records import RANKS, rank_set
 from gdrkit.programs.nccl.diagnostic_statements import CheckLine, Effect, HostNames, Statement
 
-COHERENT = re.compile(r"\bG[HBR]\d{3}\b")
+COHERENT = regex(r"\bG[HBR]\d{3}\b")
 """Names of GPUs with NVLink-C2C: GH200, GB200, GB300."""
 
 GPUS, GROUPS, MODE, ATS = "GPU inventory", "IOMMU groups", "IOMMU mode", "ATS state"
@@ -24,7 +25,7 @@ TOPOLOGY, PATHS, NET_DEVICE = "rdma_topo check", "Paths", "Net device"
 VERSIONS = ("CUDA driver version", "NVIDIA graphics driver version")
 
 
-_INVENTORY = re.compile(r"(?P<words>(?:(?P<count>\d{1,3})x )?(?P<name>.{1,80}?)) per node consistent")
+_INVENTORY = regex(r"(?P<words>(?:(?P<count>\d{1,3})x )?(?P<name>.{1,80}?)) per node consistent")
 
 
 class NodeGpus(Struct, frozen=True):
@@ -48,7 +49,7 @@ def gpus_of(lines: Iterable[CheckLine]) -> NodeGpus:
 
 QUOTED = 240
 AGAIN = "ask again, with a longer timeout: `timeout 30`, then `diagnostics`, on the port of RAS"
-_INCOMPLETE = re.compile(r"diagnostics incomplete, gathered|^incomplete for comm")
+_INCOMPLETE = regex(r"diagnostics incomplete, gathered|^incomplete for comm")
 
 
 def node_checks(lines: list[CheckLine], names: HostNames, gpus: NodeGpus) -> Iterator[Statement]:
@@ -64,7 +65,7 @@ def node_checks(lines: list[CheckLine], names: HostNames, gpus: NodeGpus) -> Ite
             yield from read(line)
 
 
-_FIRST = re.compile(
+_FIRST = regex(
     r"first rank (?P<rank>\d{1,7})(?: device (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d))?"
 )
 

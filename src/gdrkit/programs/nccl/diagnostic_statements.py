@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 
 
@@ -80,13 +80,13 @@ class Diagnostics(Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.statements if one.effect in effects)
 
 
-_RANK = re.compile(r"rank (?P<rank>\d{1,7}) \((?P<host>[^\s()]{1,255})\)")
-_PAIR = re.compile(
+_RANK = regex(r"rank (?P<rank>\d{1,7}) \((?P<host>[^\s()]{1,255})\)")
+_PAIR = regex(
     r"server_rank=(?P<server>\d{1,7}) server_host=(?P<server_host>\S{1,255}) .*?"
     r"client_rank=(?P<client>\d{1,7}) client_host=(?P<client_host>\S{1,255})"
 )
-_COUNT = re.compile(r"across (?P<count>\d{1,6}) hosts?$")
-_NAMED = re.compile(r" on host (?P<host>[\w.-]{1,255}?)\.?(?:\s|$)")
+_COUNT = regex(r"across (?P<count>\d{1,6}) hosts?$")
+_NAMED = regex(r" on host (?P<host>[\w.-]{1,255}?)\.?(?:\s|$)")
 
 
 class HostNames:

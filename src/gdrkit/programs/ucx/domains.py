@@ -11,6 +11,8 @@ import re
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
+
 
 class MemoryDomain(Struct, frozen=True, kw_only=True):
     """One memory domain."""
@@ -22,9 +24,9 @@ class MemoryDomain(Struct, frozen=True, kw_only=True):
     memory: dict[str, tuple[str, ...]]  # flags by type: {"host": ("access", "reg", "cache")}
 
 
-_DOMAIN = re.compile(r"#? ?Memory domain: (\S{1,100})")
-_FIELD = re.compile(r"#?\s+(?P<name>Component|register|memory types):\s*(?P<value>.*)")
-_TYPE = re.compile(r"(?P<type>[a-z-]{2,20}) \((?P<flags>[a-z_, ]{2,80})\)")
+_DOMAIN = regex(r"#? ?Memory domain: (\S{1,100})")
+_FIELD = regex(r"#?\s+(?P<name>Component|register|memory types):\s*(?P<value>.*)")
+_TYPE = regex(r"(?P<type>[a-z-]{2,20}) \((?P<flags>[a-z_, ]{2,80})\)")
 _MOST_DOMAINS = 4096
 
 

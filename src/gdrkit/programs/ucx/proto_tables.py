@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.formats.ucx_proto import ProtoRow, ProtoTable
 
 PAYLOAD_BYTES = 64 << 10
@@ -48,12 +49,12 @@ WORDS = {
 NIC_DIRECT = (UcxPath.DIRECT, UcxPath.COPIED_IN_GPU)
 """Paths on which a NIC accesses GPU memory at both ends."""
 
-_RDMA = re.compile(r"(?:rc|dc|ud|gga)_\w+|srd|ud")
-_COPIES = re.compile(r"\b(?:copy-in|copy-out|short|emulation)\b")
+_RDMA = regex(r"(?:rc|dc|ud|gga)_\w+|srd|ud")
+_COPIES = regex(r"\b(?:copy-in|copy-out|short|emulation)\b")
 _STAGING = r"(?:cuda_copy|gdr_copy|rocm_copy|ze_copy|cuda_ipc)"
-_FRAGMENT = re.compile(rf"\b{_STAGING}\b(?:.*?, frag (?P<memory>\w+))?")
-_BEFORE = re.compile(r"\(\?\) |rndv using |multi-frag |pipeline |rendezvous |eager |stream |sgl ")
-_SHARE = re.compile(r"(?:[\d.]+% on )?(?P<transport>[a-z][a-z0-9_]*)/(?P<device>[\w.:-]+)")
+_FRAGMENT = regex(rf"\b{_STAGING}\b(?:.*?, frag (?P<memory>\w+))?")
+_BEFORE = regex(r"\(\?\) |rndv using |multi-frag |pipeline |rendezvous |eager |stream |sgl ")
+_SHARE = regex(r"(?:[\d.]+% on )?(?P<transport>[a-z][a-z0-9_]*)/(?P<device>[\w.:-]+)")
 
 
 class UcxFinding(Struct, frozen=True, kw_only=True):

@@ -18,11 +18,12 @@ from io import BufferedReader
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.platforms.command_shapes import is_plain
 
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BACKUP = re.compile(r"[0-9-]*", re.ASCII)
+_BACKUP = regex(r"[0-9-]*", re.ASCII)
 _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.repair.apply import store
 from gdrkit.repair.apply.entries import FileState
 from gdrkit.repair.apply.errors import ApplyError
@@ -285,7 +286,7 @@ class Journal:
         return last if isinstance(last, RebootWanted) else None
 
 
-_RUN = re.compile(r"\d{8}-\d{6}-\d{2}", re.ASCII)
+_RUN = regex(r"\d{8}-\d{6}-\d{2}", re.ASCII)
 
 
 def runs(root: RootFS) -> tuple[str, ...]:

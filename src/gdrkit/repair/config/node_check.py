@@ -13,6 +13,7 @@ from gdrkit.facts.modprobe_config import ModprobeConfig
 from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.rdma import ports, rdma_devices
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, at
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.settings import selects
@@ -23,7 +24,7 @@ DEVICE_LISTS = ("NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
 INTERFACE_LISTS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
 EXACT = ("UCX_NET_DEVICES", "NVSHMEM_HCA_LIST", "GLOO_SOCKET_IFNAME")
 """Lists of whole names. In those of NCCL a name is a prefix, unless `=` begins the list."""
-OF_DIRECT_PATH = re.compile(r"nvidia\w*|mlx\d?\w*|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re|efa")
+OF_DIRECT_PATH = regex(r"nvidia\w*|mlx\d?\w*|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re|efa")
 Setting = tuple[int, str, str]
 """The line, name and value of a variable."""
 

@@ -15,6 +15,7 @@ from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.talos import modules_of
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
@@ -260,7 +261,7 @@ def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[Conf
             yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
-_SPARKS = re.compile(r"=?rocep1s0f[01](?::1)?")
+_SPARKS = regex(r"=?rocep1s0f[01](?::1)?")
 
 
 def _other_link(value: str) -> str:

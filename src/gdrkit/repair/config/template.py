@@ -13,16 +13,16 @@ The indent of the last two is that of the lines. @GDR@, @QUOTED_GDR@, @FOLDER@ a
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
+from gdrkit.formats.regex import regex
 from gdrkit.repair.config.output import ConfigOutput, OutputLine
 from gdrkit.repair.config.request import ConfigRequest
 
-MARK = re.compile(r"( *)#([:#?+|]) (.*)")
+MARK = regex(r"( *)#([:#?+|]) (.*)")
 KEYS = ("title", "file", "use", "assumed", "note", "lead", "comments")
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gdrkit.facts.kubernetes import Manifest, settings_of
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, at, items_at, text_at
 from gdrkit.programs.nccl.contradictions import contradictions
 from gdrkit.repair.config.fault import ConfigFault, fault_at
@@ -156,7 +157,7 @@ def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[Conf
     yield fault_at(line, "rdma-device-not-in-container", path, seen, expected, "warning")
 
 
-_INTERFACES = re.compile(r"(?:eth|en[ops]|bond|docker|lo|ens)\w{0,12}")
+_INTERFACES = regex(r"(?:eth|en[ops]|bond|docker|lo|ens)\w{0,12}")
 
 
 def _is_device_list(value: str) -> bool:

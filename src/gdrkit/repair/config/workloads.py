@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, items_at, text_at
 
 GPU = "nvidia.com/gpu"
-_GPUS = re.compile(r"(?:nvidia|amd)\.com/(?:gpu|mig-|pgpu).*")
-_RDMA = re.compile(r"rdma/.+")
+_GPUS = regex(r"(?:nvidia|amd)\.com/(?:gpu|mig-|pgpu).*")
+_RDMA = regex(r"rdma/.+")
 """Resources of k8s-rdma-shared-dev-plugin, README: its default prefix."""
 INFINIBAND, SHM = "/dev/infiniband", "/dev/shm"
 

@@ -4,11 +4,11 @@ PyYAML's emitter cannot write comments, and here each key can have its reason as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.repair.config.output import OutputLine
 
 
@@ -34,7 +34,7 @@ class Items(Struct, frozen=True):
 
 Value = str | int | bool | Literal | tuple[Field, ...] | Items
 
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+-]*(?: [A-Za-z0-9_./@%+=-]+)*")
+_PLAIN = regex(r"[A-Za-z_/][A-Za-z0-9_./@%+-]*(?: [A-Za-z0-9_./@%+=-]+)*")
 _RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan"))
 """Plain words that are not strings in YAML 1.1: yaml.org/type, bool and null."""
 

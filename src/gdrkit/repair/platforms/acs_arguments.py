@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+
+from gdrkit.formats.regex import regex
 
 _FIRST_WITH_CONFIG_ACS = (6, 11)
 """Commit 47c8846a49ba, "PCI: Extend ACS configurability", which is in 6.11 and not in 6.6."""
@@ -17,7 +18,7 @@ _FIRST_WITH_LISTS = (6, 15)
 configure only the first device of a list, for both options. In 6.15, and queued for those releases of the
 stable kernels on 8 April 2025."""
 
-_RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,4}))?")
+_RELEASE = regex(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,4}))?")
 
 
 def reads_config_acs(release: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.,:@=/+%^~-]*", re.ASCII)
+from gdrkit.formats.regex import regex
+
+_PLAIN = regex(r"[A-Za-z0-9_.,:@=/+%^~-]*", re.ASCII)
 """No shell, GRUB script or kernel treats these as anything else than themselves: POSIX.1-2017, Shell Command
 Language, 2.2; GRUB manual 2.06, Shell-like scripting; Linux lib/cmdline.c, next_arg()."""
 

@@ -15,6 +15,7 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import installed
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.facts.trust import signature_check
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand
 from gdrkit.repair.platforms.change import Change
@@ -25,7 +26,7 @@ from gdrkit.repair.remedies.predicted_load import signature_when_built
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
-_PREBUILT = re.compile(r"linux-modules-nvidia-(?P<branch>\d+)(?P<server>-server)?-(?!open)")
+_PREBUILT = regex(r"linux-modules-nvidia-(?P<branch>\d+)(?P<server>-server)?-(?!open)")
 _BY_HAND = AskPerson(what="install the open kernel modules of the driver branch in use")
 
 
