@@ -130,7 +130,7 @@ _ORDER = re.compile(
 
 
 def without_step(node: Node, name: str) -> list[str]:
-    """The codes whose advice on a platform is no next step, or names what the platform lacks."""
+    """The codes whose advice on a platform lacks a next step, or names what the platform lacks."""
     here, found = on(node, name), []
     for code in CODES:
         words = advice_here(here, code)

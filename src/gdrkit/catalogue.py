@@ -241,7 +241,7 @@ ABOUT_GPUS = frozenset({
     "rules.vmm_not_rdma_capable",
 })  # fmt: skip
 """The modules whose rules all have GPUs, pairs or NVIDIA's modules for subjects: none of them is loaded
-where a node is known to have no GPU."""
+where a node is known to have no GPU, and no driver that was loaded for one."""
 
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 """A code, for the documents: their schemas list every one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.catalogue import rule_of
-from gdrkit.explain.asked_outputs import OUTPUTS, excluded
+from gdrkit.explain.asked_outputs import excluded
+from gdrkit.explain.asked_rows import OUTPUTS
 from gdrkit.explain.transcript import read
 from tests.explain.explaining import explained
 

@@ -9,9 +9,8 @@ import pytest
 from gdrkit.facts.asking import as_asked
 from gdrkit.node import Node
 from gdrkit.report.text import text
-from tests.evidence_nodes import names
+from tests.evidence_nodes import diagnosed, names
 from tests.memory_host import MemoryHost
-from tests.test_verdicts import report
 
 TALOS = Node(MemoryHost({"etc/os-release": b"ID=talos\n"}))
 DEBIAN = Node(MemoryHost({"etc/os-release": b"ID=debian\n"}))
@@ -40,14 +39,14 @@ def test_on_talos_another_program_runs_in_a_pod_as_one_word():
 
 @pytest.mark.parametrize("name", names())
 def test_no_question_changes_the_machine(name):
-    unknown = [finding.expected for finding in report(name).findings if finding.status == "unknown"]
+    unknown = [finding.expected for finding in diagnosed(name).findings if finding.status == "unknown"]
 
     assert not [one for one in unknown if re.search(r"\b(reboot|restart|rmmod|modprobe -r)\b", one)]
 
 
 @pytest.mark.parametrize("name", ["talos", "gpu-operator-waits"])
 def test_the_cause_that_was_found_leads_and_the_image_of_the_pod_decides(name):
-    screen, _, rest = " ".join(text(report(name), width=10_000).split("\n")).partition("(bundle")
+    screen, _, rest = " ".join(text(diagnosed(name), width=10_000).split("\n")).partition("(bundle")
 
     assert screen.index("Found") < screen.index("Why not") < screen.index("Now")
     assert "libibverbs of the pod's image" in screen and "kubectl exec POD" in rest

@@ -92,6 +92,7 @@ LABELS = {
 REMEDY = "a remedy of one program"
 ABOUT_ONE = {
     "programs": "rules about several programs",
+    "explain/ucx_outputs.py": "what UCX's own tables show",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/view.py": "the model of NCCL",
     "jobs/setting_advice.py": "the variables of NCCL in the logs of a job",

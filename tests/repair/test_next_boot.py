@@ -129,7 +129,7 @@ def test_a_driver_whose_file_is_gone_is_not_loaded_again(tree):
     ("own", "state"), [("nvidia-dkms-535-open", State.BLOCKED), ("nvidia-utils-535", State.UNKNOWN)]
 )
 def test_a_driver_of_which_the_disk_has_nothing_came_from_elsewhere(tree, own, state):
-    """As from the container of an operator whose settings were not collected. Tools alone are no driver."""
+    """As from the container of an operator whose settings were not collected. Tools alone do not count."""
     for path in tree.glob(f"lib/modules/{RUNNING}/**/nvidia*.ko*"):
         path.unlink()
     status = f"Package: {own}\nStatus: install ok installed\nVersion: 535.183.01-0ubuntu1\n"

@@ -54,7 +54,7 @@ def with_port(state: str, physical: str, layer: str = "InfiniBand") -> Node:
         (with_port("INIT", "LinkUp"), "subnet manager"),
         (with_port("DOWN", "Polling"), "Check the cable and the port at its other end"),
         (with_port("DOWN", "Disabled"), "ibportstate -C mlx5_7 -D 0 1 enable"),
-        (with_port("DOWN", "Disabled", "Ethernet"), "sudo ip link set"),
+        (with_port("DOWN", "Disabled", "Ethernet"), "LINK_TYPE_P1=1"),
     ],
     ids=["init", "polling", "disabled", "ethernet"],
 )

@@ -22,8 +22,7 @@ from gdrkit.report.fix_document import ActionKind
 from gdrkit.report.line import line
 from gdrkit.report.programs import program_lines
 from gdrkit.report.text import TO_FIND_OUT, explained, text
-from tests.evidence_nodes import names
-from tests.test_verdicts import report
+from tests.evidence_nodes import diagnosed, names
 
 SCHEMA = schema_of(Report, "gdrkit.report/1")
 VALIDATOR = Draft202012Validator(msgspec.json.decode(SCHEMA))
@@ -32,7 +31,7 @@ KIB = 1024
 
 @pytest.mark.parametrize("name", names())
 def test_every_report_is_valid_against_the_schema(name):
-    document = msgspec.json.decode(msgspec.json.encode(report(name)))
+    document = msgspec.json.decode(msgspec.json.encode(diagnosed(name)))
     assert [error.message for error in VALIDATOR.iter_errors(document)] == []
 
 
@@ -64,7 +63,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("key", "value"), BROKEN, ids=[key for key, _ in BROKEN])
 def test_the_schema_rejects_what_is_not_in_the_contract(key, value):
-    document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
+    document = msgspec.json.decode(msgspec.json.encode(diagnosed("zgx-3285")))
     *above, last = (int(step) if step.isdigit() else step for step in key.split("."))
     parent = functools.reduce(operator.getitem, above, document)
     assert last in parent
@@ -73,20 +72,20 @@ def test_the_schema_rejects_what_is_not_in_the_contract(key, value):
 
 
 def test_the_schema_rejects_a_document_without_one_of_its_sections():
-    document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
+    document = msgspec.json.decode(msgspec.json.encode(diagnosed("zgx-3285")))
     for name in document.keys() - {"ask"}:  # only where somebody else must act
         incomplete = {key: section for key, section in document.items() if key != name}
         assert list(VALIDATOR.iter_errors(incomplete)), name
 
 
 def test_eight_gpus_and_twelve_nics_stay_under_60_kb():
-    whole = report("ubuntu-6.8-h100")
+    whole = diagnosed("ubuntu-6.8-h100")
     assert len(whole.pairs) >= 64
     assert len(msgspec.json.encode(whole)) < 60 * KIB
 
 
 def test_unknowns_that_one_command_answers_are_listed_once():
-    unknown = [f for f in report("dgx-os-5-nv-peer-mem").findings if f.status == "unknown"]
+    unknown = [f for f in diagnosed("dgx-os-5-nv-peer-mem").findings if f.status == "unknown"]
     commands = [(f.code, f.seen, f.expected) for f in unknown]
     assert len(commands) == len(set(commands))
     assert len(next(f for f in unknown if f.code == "kernel-lacks-dmabuf").also) == 7
@@ -94,17 +93,17 @@ def test_unknowns_that_one_command_answers_are_listed_once():
 
 @pytest.mark.parametrize("name", names())
 def test_the_line_has_at_most_80_characters_and_names_host_and_state(name):
-    short = line(report(name))
+    short = line(diagnosed(name))
     assert len(short) <= 80 and "\n" not in short
-    host = report(name).node.hostname
-    assert short.startswith(f"{host}: {report(name).verdict.state}" if host else report(name).verdict.state)
+    host, state = diagnosed(name).node.hostname, diagnosed(name).verdict.state
+    assert short.startswith(f"{host}: {state}" if host else state)
 
 
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "peermem-blacklisted", "zgx-3285"])
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_line_is_longer_whatever_a_node_calls_itself_and_its_parts(name, host, seen):
     """Escapes are longer than what they stand for, and a name has no limit in a bundle."""
-    whole = report(name)
+    whole = diagnosed(name)
     verdict = replace(whole.verdict, summary=seen)
     hostile = replace(
         whole,
@@ -120,31 +119,31 @@ def test_no_line_is_longer_whatever_a_node_calls_itself_and_its_parts(name, host
 
 
 def test_pairs_refer_to_every_judgement_and_to_no_other():
-    whole = report("ubuntu-6.8-h100")
+    whole = diagnosed("ubuntu-6.8-h100")
     named = {key for pair in whole.pairs for key in pair.judgements}
     assert named == set(whole.judgements)
 
 
 def test_a_stub_next_to_ready_dmabuf_is_a_note_with_dmabuf_as_remedy():
-    stub = next(f for f in report("ubuntu-6.8-h100").findings if f.code == "peermem-stub")
+    stub = next(f for f in diagnosed("ubuntu-6.8-h100").findings if f.code == "peermem-stub")
     assert (stub.status, stub.remedies[0]) == ("note", "use-dmabuf")
 
 
 def test_a_capability_inferred_from_a_pci_id_is_likely_and_names_the_missing_evidence():
-    whole = report("ubuntu-6.8-h100")
+    whole = diagnosed("ubuntu-6.8-h100")
     dmabuf = next(j for j in whole.judgements.values() if j.path == "dmabuf" and j.state == "ready")
     assert dmabuf.confidence == "likely"
     assert {"cuda-attribute-116", "cuda-attribute-124"} <= set(dmabuf.missing)
 
 
 def test_without_libibverbs_the_state_is_unknown_and_names_it():
-    whole = report("ubuntu-6.8-h100-no-verbs")
+    whole = diagnosed("ubuntu-6.8-h100-no-verbs")
     assert whole.verdict.state == "unknown"
     assert all("libibverbs" in j.missing for j in whole.judgements.values() if j.path == "dmabuf")
 
 
 def test_the_spark_shows_where_each_fix_leads_and_plans_none():
-    whole = report("zgx-3285")
+    whole = diagnosed("zgx-3285")
     steps = [
         (step.remedy, step.modprobe.stderr.rpartition(": ")[2])
         for chain in whole.what_then
@@ -157,17 +156,17 @@ def test_the_spark_shows_where_each_fix_leads_and_plans_none():
 
 
 def test_the_spark_names_the_fallback_of_each_consumer():
-    consumers = report("zgx-3285").consumers
+    consumers = diagnosed("zgx-3285").consumers
     assert (consumers["verbs"].best_fallback, consumers["nccl"].best_fallback) == ("host-mapped", "staged")
 
 
 @pytest.mark.parametrize("name", ["zgx-3285", "ubuntu-6.8-h100", "ofed-rebuilt", "ubuntu-6.8-h100-no-verbs"])
 def test_the_text_for_a_terminal(name, snapshot):
-    assert text(report(name)) == snapshot
+    assert text(diagnosed(name)) == snapshot
 
 
 def test_the_first_line_of_the_text_is_the_answer():
-    first, second = text(report("zgx-3285")).splitlines()[:2]
+    first, second = text(diagnosed("zgx-3285")).splitlines()[:2]
     assert first == "IMPOSSIBLE  Ignore the error of `modprobe nvidia-peermem`: there is nothing to fix."
     assert second == "Direct      0 of 1 GPU reaches its NIC directly."
 
@@ -175,13 +174,13 @@ def test_the_first_line_of_the_text_is_the_answer():
 def test_colour_adds_escape_codes_and_changes_no_words():
     from rich.text import Text
 
-    plain, coloured = text(report("zgx-3285")), text(report("zgx-3285"), colour=True)
+    plain, coloured = text(diagnosed("zgx-3285")), text(diagnosed("zgx-3285"), colour=True)
     assert "\x1b" not in plain and "\x1b" in coloured
     assert Text.from_ansi(coloured).plain.split() == plain.split()
 
 
 def test_a_report_survives_json():
-    whole = report("zgx-3285")
+    whole = diagnosed("zgx-3285")
     assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
 
 
@@ -197,7 +196,7 @@ def test_every_code_is_declared_once():
 
 def test_a_program_without_a_direct_path_is_described_in_its_own_words():
     """A program of its own on libibverbs does not copy by itself: it gets an error."""
-    lines = [f"{names}: {words}" for _, names, words in program_lines(report("ofed-rebuilt"))]
+    lines = [f"{names}: {words}" for _, names, words in program_lines(diagnosed("ofed-rebuilt"))]
     assert "nccl: blocked; it copies through host memory, and only its log says so" in lines
     assert "verbs: blocked; it gets an error, and decides itself" in lines
 
@@ -217,5 +216,5 @@ def test_a_path_that_stands_again_is_shortened_where_its_end_is_enough(rows, las
 
 
 def test_a_command_that_stands_below_is_not_repeated_in_its_finding():
-    shown = text(report("gpu-operator-waits"), width=200)
+    shown = text(diagnosed("gpu-operator-waits"), width=200)
     assert shown.count("kubectl exec POD") == 1 and "? verbs-lacks-dmabuf" in shown

@@ -16,8 +16,7 @@ from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import COMMAND, render, wrapped
 from gdrkit.report.text import explained, text
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import laid_down, names
-from tests.test_verdicts import report
+from tests.evidence_nodes import diagnosed, laid_down, names
 
 
 def answer(whole: Report, label: str) -> str:
@@ -27,15 +26,15 @@ def answer(whole: Report, label: str) -> str:
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("name", names())
 def test_no_line_is_longer_than_the_terminal_but_a_command_and_no_word_is_lost(name, width):
-    narrow, wide = text(report(name), width=width), text(report(name), width=10_000)
-    commands = [f"  {finding.expected}" for finding in report(name).findings]
+    narrow, wide = text(diagnosed(name), width=width), text(diagnosed(name), width=10_000)
+    commands = [f"  {finding.expected}" for finding in diagnosed(name).findings]
     assert all(len(line) <= width for line in narrow.splitlines() if line not in commands)
     assert "".join(narrow.split()) == "".join(wide.split())
 
 
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "rail-down", "zgx-3285"])
 def test_a_wide_terminal_is_used(name):
-    assert max(map(len, text(report(name), width=200).splitlines())) > 150
+    assert max(map(len, text(diagnosed(name), width=200).splitlines())) > 150
 
 
 def test_a_word_longer_than_the_line_is_broken_after_a_separator():
@@ -72,11 +71,11 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_first_sentence_counts_the_gpus(name):
-    assert works(report(name)) == COUNTS[name]
+    assert works(diagnosed(name)) == COUNTS[name]
 
 
 def test_without_a_known_gpu_an_unknown_node_claims_nothing():
-    whole = report("no-gpu")
+    whole = diagnosed("no-gpu")
     unknown = replace(whole, verdict=replace(whole.verdict, state=State.UNKNOWN))
     assert works(unknown) == "Not known whether a GPU reaches a NIC directly."
 
@@ -93,18 +92,18 @@ def test_gpus_of_three_states_are_counted_apart():
         *gpus(State.BLOCKED, range(4, 7)),
         *gpus(State.UNKNOWN, range(7, 8)),
     )
-    assert works(replace(report("rail-down"), gpus=mixed)) == (
+    assert works(replace(diagnosed("rail-down"), gpus=mixed)) == (
         "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU 7 (g7)."
     )
     two = (*gpus(State.READY, range(2)), *gpus(State.BLOCKED, range(2, 4)))
-    assert works(replace(report("rail-down"), gpus=two)).endswith("; GPU 2 (g2) and GPU 3 (g3) do not.")
+    assert works(replace(diagnosed("rail-down"), gpus=two)).endswith("; GPU 2 (g2) and GPU 3 (g3) do not.")
 
 
 def test_each_gpu_is_in_the_document_with_its_own_nic():
-    gpus = report("rail-down").gpus
+    gpus = diagnosed("rail-down").gpus
     assert [gpu.device for gpu in gpus if gpu.state is State.BLOCKED] == ["mlx5_7"]
     assert len(gpus) == 8 and all(gpu.counts for gpu in gpus)
-    assert [gpu.gpu for gpu in report("display-card").gpus if not gpu.counts] == ["0000:27:00.0"]
+    assert [gpu.gpu for gpu in diagnosed("display-card").gpus if not gpu.counts] == ["0000:27:00.0"]
 
 
 CAUSES = {
@@ -120,12 +119,12 @@ CAUSES = {
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_the_first_cause(name):
-    assert first_cause(report(name)).code == CAUSES[name]
+    assert first_cause(diagnosed(name)).code == CAUSES[name]
 
 
 def test_where_it_works_what_can_be_cured_comes_before_what_is_permanent():
     """A Volta that lost a GPU: that dma-buf is not for it is true of every Volta."""
-    whole = report("gpu-gone")
+    whole = diagnosed("gpu-gone")
     (lost,) = [f for f in whole.findings if f.code == "gpu-missing"]
     old = replace(lost, code="gpu-before-turing")
     assert first_cause(replace(whole, findings=(old, lost))) == lost
@@ -133,7 +132,7 @@ def test_where_it_works_what_can_be_cured_comes_before_what_is_permanent():
 
 
 def test_a_stub_beside_dmabuf_is_to_be_ignored():
-    assert answer(report("ubuntu-6.8-h100"), "Now") == (
+    assert answer(diagnosed("ubuntu-6.8-h100"), "Now") == (
         "Nothing: ignore the error of `modprobe nvidia-peermem` (Invalid argument), because dma-buf already "
         "does the same."
     )
@@ -142,12 +141,12 @@ def test_a_stub_beside_dmabuf_is_to_be_ignored():
 def test_a_stub_where_dmabuf_is_blocked_is_not_to_be_ignored():
     """The same stub at a dead port, and where dma-buf is unknown."""
     for name in ("rail-down", "ubuntu-6.8-h100-no-verbs"):
-        assert any(finding.code == "peermem-stub" for finding in report(name).findings)
-        assert "ignore" not in text(report(name))
+        assert any(finding.code == "peermem-stub" for finding in diagnosed(name).findings)
+        assert "ignore" not in text(diagnosed(name))
 
 
 def test_a_stub_that_one_program_needs_is_not_to_be_ignored():
-    whole = report("ubuntu-6.8-h100")
+    whole = diagnosed("ubuntu-6.8-h100")
     blocked = replace(whole.consumers["ucx"], state=State.BLOCKED, installed=True)
     now = answer(replace(whole, consumers={**whole.consumers, "ucx": blocked}), "Now")
     assert now == "Nothing for nccl; `gdr doctor --consumer ucx node.tar.gz` is about ucx, which is blocked."
@@ -158,7 +157,7 @@ def test_a_stub_that_one_program_needs_is_not_to_be_ignored():
 
 
 def test_nothing_is_said_only_of_the_programs_that_work():
-    whole = report("gpu-operator-already-loaded")
+    whole = diagnosed("gpu-operator-already-loaded")
     ucx = replace(whole.consumers["ucx"], installed=True)
     assert answer(replace(whole, consumers={**whole.consumers, "ucx": ucx}), "Now") == (
         "Nothing for nccl; `gdr doctor --consumer ucx node.tar.gz` is about ucx, which is unknown."
@@ -167,29 +166,29 @@ def test_nothing_is_said_only_of_the_programs_that_work():
 
 
 def test_where_modprobe_would_succeed_there_is_no_error_to_ignore():
-    assert answer(report("rhel-9-mofed"), "Now") == "Nothing."
+    assert answer(diagnosed("rhel-9-mofed"), "Now") == "Nothing."
 
 
 def test_an_error_that_is_not_certain_to_come_is_not_named():
-    whole = report("ubuntu-6.8-h100")
+    whole = diagnosed("ubuntu-6.8-h100")
     unknown = replace(whole, modprobe=replace(whole.modprobe, exit_code=None, loaded=None))
     assert answer(unknown, "Now") == "Nothing."
 
 
 def test_the_plan_is_named_with_the_target_and_the_program():
-    assert "`gdr fix node.tar.gz`" in answer(report("ofed-rebuilt"), "Now")
-    whole = report("ofed-rebuilt")
+    assert "`gdr fix node.tar.gz`" in answer(diagnosed("ofed-rebuilt"), "Now")
+    whole = diagnosed("ofed-rebuilt")
     other = replace(whole, verdict=replace(whole.verdict, consumer="ucx"))
     assert "`gdr fix --consumer ucx node.tar.gz`" in answer(other, "Now")
 
 
 def test_one_command_answers_what_is_unknown():
-    assert answer(report("h100-confidential"), "Now") == "Run `gdr doctor --probe` to find out."
-    assert "`sudo gdr collect`" in answer(report("dgx-os-5-nv-peer-mem"), "Now")
+    assert answer(diagnosed("h100-confidential"), "Now") == "Run `gdr doctor --probe` to find out."
+    assert "`sudo gdr collect`" in answer(diagnosed("dgx-os-5-nv-peer-mem"), "Now")
 
 
 def test_a_system_without_a_shell_is_asked_by_a_pod_unless_the_command_needs_no_shell():
-    whole = report("h100-confidential")
+    whole = diagnosed("h100-confidential")
     (asked,) = deciding(whole)
     image = replace(whole, ask="", node=replace(whole.node, scope="host", platform="bottlerocket"))
 
@@ -205,7 +204,7 @@ def test_a_system_without_a_shell_is_asked_by_a_pod_unless_the_command_needs_no_
 
 def test_on_talos_the_commands_below_are_the_only_way():
     """Elsewhere one collection answers them all."""
-    whole = report("dgx-os-5-nv-peer-mem")
+    whole = diagnosed("dgx-os-5-nv-peer-mem")
     first, *others = deciding(whole)
     asked = tuple(
         replace(one, expected="talosctl read /proc/modules") if one == first else one
@@ -220,42 +219,42 @@ def test_on_talos_the_commands_below_are_the_only_way():
 
 
 def test_on_this_machine_root_finds_out_what_was_denied():
-    whole = report("dgx-os-5-nv-peer-mem")
+    whole = diagnosed("dgx-os-5-nv-peer-mem")
     assert "`sudo gdr doctor`" in answer(replace(whole, node=replace(whole.node, source="live")), "Now")
 
 
 def test_layers_without_a_problem_are_one_line():
-    assert "  ok: firmware, kernel, driver, rdma, pcie, library, application" in text(report("rail-down"))
-    assert not re.search(r"^  firmware +ok", text(report("rail-down")), re.MULTILINE)
+    assert "  ok: firmware, kernel, driver, rdma, pcie, library, application" in text(diagnosed("rail-down"))
+    assert not re.search(r"^  firmware +ok", text(diagnosed("rail-down")), re.MULTILINE)
 
 
 def test_a_layer_with_a_question_is_not_called_ok():
-    shown = text(report("h200-vm"))
+    shown = text(diagnosed("h200-vm"))
     assert "  ok: firmware, pcie, library, application\n" in shown
     assert "15 checks lacked evidence; -v lists them" in shown
     assert "? module-signature-broken" not in shown
-    assert "? module-signature-broken" in text(report("h200-vm"), verbose=True)
+    assert "? module-signature-broken" in text(diagnosed("h200-vm"), verbose=True)
 
 
 def test_a_module_without_a_file_raises_no_questions():
     """Whether its NCCL has GIN is not known: no NCCL was looked for. The first screen does not ask."""
-    found = report("kernel-upgraded")
+    found = diagnosed("kernel-upgraded")
     assert {one.code for one in found.findings if one.status == "unknown"} <= {"gin-unavailable"}
     assert "?" not in {line.strip()[:1] for line in text(found).splitlines()}
 
 
 @pytest.mark.parametrize("name", names())
 def test_notes_come_last(name):
-    shown = text(report(name))
+    shown = text(diagnosed(name))
     if "\nNotes" in shown:
         assert shown.rindex("\nNotes") > shown.rindex("\n\n", 0, shown.rindex("\nNotes"))
         assert not re.search(r"\n(What to do|Where each|No commands)", shown.partition("\nNotes")[2])
 
 
 def test_a_term_is_explained_where_it_comes_first_and_only_there():
-    shown = " ".join(text(report("nic-gone")).split())
+    shown = " ".join(text(diagnosed("nic-gone")).split())
     assert shown.count("PXB (near: several PCIe switches, not the CPU)") == 1
-    shown = " ".join(text(report("ofed-rebuilt")).split())
+    shown = " ".join(text(diagnosed("ofed-rebuilt")).split())
     assert shown.count("dma-buf (the kernel's way to share GPU memory with a NIC)") == 1
     assert shown.index("dma-buf (the") < shown.index("dma-buf is not affected")
 
@@ -277,7 +276,7 @@ def test_codes_paths_commands_and_what_is_explained_already_stay_as_they_are(wor
 
 
 def test_commands_to_copy_have_no_marks_and_no_explanations():
-    shown = text(report("ubuntu-6.8-h100-no-verbs"), width=200)
+    shown = text(diagnosed("ubuntu-6.8-h100-no-verbs"), width=200)
     assert "\n  nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep ibv_reg_dmabuf_mr\n" in shown
     assert list(explained([(2, COMMAND, "echo staged")])) == [(2, COMMAND, "echo staged")]
 
@@ -296,13 +295,13 @@ def test_a_label_longer_than_its_indent_makes_no_line_longer():
 
 @pytest.mark.parametrize("name", names())
 def test_where_nothing_can_be_fixed_no_fix_is_followed(name):
-    shown = text(report(name))
+    shown = text(diagnosed(name))
 
     assert not ("\nNo commands" in shown and "\nWhere each fix would lead" in shown)
 
 
 def test_below_advice_that_changes_the_machine_nothing_says_that_no_change_helps():
-    shown = text(report("hypervisor"))
+    shown = text(diagnosed("hypervisor"))
 
     assert "remove it from the virtual machine" in " ".join(shown.split())
     assert "\nNo commands: no step of gdr fix opens a direct path here\n" in shown
@@ -312,7 +311,7 @@ def test_below_advice_that_changes_the_machine_nothing_says_that_no_change_helps
 @pytest.mark.parametrize(("name", "line"), [("no-rdma-device", "nics = 0"), ("h200-vm", "nics = 0")])
 def test_what_to_do_about_an_absent_device_has_both_ways_out(name, line):
     """The remedy, or an expectation that makes its absence fine."""
-    answer = " ".join(text(report(name)).partition("Now")[2].partition("\n\n")[0].split())
+    answer = " ".join(text(diagnosed(name)).partition("Now")[2].partition("\n\n")[0].split())
 
     assert "Install a NIC" in answer
     assert f"`gdr doctor --expect FILE`, where the file has the line `{line}`" in answer
@@ -333,7 +332,7 @@ def test_where_an_absence_is_expected_nothing_is_to_be_done(name, wanted):
 
 
 def test_where_nothing_expects_a_gpu_the_command_is_for_those_who_do():
-    assert answer(report("no-gpu"), "Now").startswith("Nothing, unless the machine should have a GPU: ")
+    assert answer(diagnosed("no-gpu"), "Now").startswith("Nothing, unless the machine should have a GPU: ")
 
 
 def test_gpus_that_are_expected_and_missing_are_in_the_first_sentence():
@@ -345,12 +344,12 @@ def test_gpus_that_are_expected_and_missing_are_in_the_first_sentence():
 
 
 def test_what_no_owner_of_a_spark_can_change_is_a_note_and_elsewhere_a_warning():
-    spark = {f.code: f.status for f in report("spark-two-cables").findings}
+    spark = {f.code: f.status for f in diagnosed("spark-two-cables").findings}
     assert spark["link-narrower-than-port"] == spark["pair-distant"] == "note"
-    assert "narrow" in " ".join(f.code for f in report("nic-x4").findings if f.status == "warning")
+    assert "narrow" in " ".join(f.code for f in diagnosed("nic-x4").findings if f.status == "warning")
 
 
 def test_commands_name_what_was_judged_and_none_is_offered_that_knows_nothing():
     """A bug report of a GeForce has no RDMA devices, which the ceilings need."""
-    assert "`gdr estimate node.tar.gz` shows the ceilings" in answer(report("zgx-3285"), "Now")
-    assert "gdr estimate" not in answer(report("geforce-desktop"), "Now")
+    assert "`gdr estimate node.tar.gz` shows the ceilings" in answer(diagnosed("zgx-3285"), "Now")
+    assert "gdr estimate" not in answer(diagnosed("geforce-desktop"), "Now")

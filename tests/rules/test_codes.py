@@ -35,7 +35,7 @@ TABLES = {
     "formats/rdma_topo_check.py": "causes of messages: the verdicts of rdma_topo check",
     "verdict/makers.py": "which causes only NVIDIA's software has",
     "cli/explained.py": "which causes are faults of a manifest",
-    "explain/asked_outputs.py": "what shows a cause in outputs that no rule of a node reads",
+    "explain/asked_rows.py": "what shows a cause in outputs that no rule of a node reads",
     "explain/answer.py": "which codes are too general to be a headline",
     "explain/ranking.py": "which cause brings another one about",
     "explain/products.py": "the names of products that no direct path serves",
@@ -129,9 +129,8 @@ def test_one_list_has_all_rules_that_apply_to_any_module():
 def test_a_rule_about_gpus_has_no_subject_without_one(rule: Rule):
     """The RDMA devices, the NICs and the modules of this node are not known, but its PCI devices are."""
     bridge = {"class": "0x060000\n", "vendor": "0x8086\n", "device": "0x1237\n"}
-    without_gpu = Node(
-        MemoryHost({f"sys/bus/pci/devices/0000:00:00.0/{name}": text for name, text in bridge.items()})
-    )
+    devices = {f"sys/bus/pci/devices/0000:00:00.0/{name}": text for name, text in bridge.items()}
+    without_gpu = Node(MemoryHost({**devices, "proc/modules": "ib_core 1 0 - Live 0x0\n"}))
     assert tuple(rule.per(without_gpu)) == ()
 
     unknown = Node(MemoryHost({}))

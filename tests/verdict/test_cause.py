@@ -15,15 +15,14 @@ from gdrkit.evidence.target import open_host
 from gdrkit.report.answers import first_cause
 from gdrkit.report.line import line
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import names
-from tests.test_verdicts import report
+from tests.evidence_nodes import diagnosed, names
 
 BROKEN = (State.BLOCKED, State.IMPOSSIBLE)
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_view_names_the_same_cause(name):
-    whole = report(name)
+    whole = diagnosed(name)
     if whole.verdict.state not in BROKEN:
         assert whole.verdict.cause is None
         assert whole.verdict.first_broken_layer is None
@@ -46,13 +45,13 @@ CAUSES = {
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_cause_that_the_plan_does_not_cure_is_not_named(name):
     """dma-buf lacks less, yet the plan leads to nvidia-peermem. WSL lacks a NIC too, which can be added."""
-    assert report(name).verdict.cause == CAUSES[name]
-    assert CAUSES[name] in line(report(name))
+    assert diagnosed(name).verdict.cause == CAUSES[name]
+    assert CAUSES[name] in line(diagnosed(name))
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
-    whole = report(name)
+    whole = diagnosed(name)
     if whole.plan and whole.verdict.state is State.BLOCKED:
         planned = {step.remedy for step in whole.plan[0].steps}
         remedies = set(rule_of(whole.verdict.cause).remedies)

@@ -78,7 +78,8 @@ def has_own_driver(node: Node) -> bool:
 
 def _has_driver_file(node: Node) -> bool:
     """Whether the running kernel has a module file of the driver."""
-    return bool(if_absent("", driver_path, node) or if_absent("", peermem_path, node))
+    listed = (if_absent("", driver_path, node), if_absent("", peermem_path, node))
+    return any(path and if_missing(True, node.exists, path) for path in listed)
 
 
 def _has_driver_package(node: Node) -> bool:

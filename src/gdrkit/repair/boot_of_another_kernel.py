@@ -2,7 +2,7 @@
 
 Its modules are judged as those of the running kernel are, by its files: whether its nvidia-peermem is a
 stub, whether its driver is the proprietary one, whether its RDMA modules export and import what they must.
-What /proc and /sys show of the kernel that runs is no evidence of another one (`is_running`).
+What /proc and /sys show is evidence of the kernel that runs alone (`is_running`).
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _with_driver(node: Node, other: Node, consumer: str, path: str) -> NextBoot:
 
 
 def _only_lacks_loading(state: ConsumerState) -> bool:
-    """Whether nothing closes the path over nvidia-peermem but that it is not loaded: it is no stub, and all
-    that it imports is exported."""
+    """Whether nothing closes the path over nvidia-peermem but that it is not loaded: neither a stub nor an
+    import that nothing exports."""
     codes = {code for one in state.judgements if one.path == "peermem" for code in one.codes}
     return codes <= {"peermem-not-loaded"}
 

@@ -12,6 +12,7 @@ from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.leading import leading_program
 from gdrkit.programs.names import NAMES
+from gdrkit.rules.module_subjects import gpu_expected
 from gdrkit.rules.rule import Rule
 from gdrkit.verdict.check_results import CheckResult, check_results
 from gdrkit.verdict.findings import Finding, findings
@@ -67,7 +68,7 @@ def judge_node(node: Node, asked: str = "") -> Verdict:
 
 def _rules(node: Node) -> tuple[Rule, ...]:
     """The rules that may have a subject on this node."""
-    if if_missing(None, gpus, node) != ():
+    if if_missing(None, gpus, node) != () or if_missing(True, gpu_expected, node):
         return every_rule()
     return tuple(rule_of(code) for code, module in CODES.items() if module not in ABOUT_GPUS)
 

@@ -269,7 +269,10 @@ class Tree:
 
     def hidden(self, path: str) -> bool:
         """Whether this path is of the first process, which proc does not show to this user."""
-        return path.startswith("proc/1/") and hides_processes(self.names("proc"))
+        try:
+            return path.startswith("proc/1/") and hides_processes(self.names("proc"))
+        except OSError:  # a tree without proc hides nothing
+            return False
 
     def close(self) -> None:
         self._timed.close()
