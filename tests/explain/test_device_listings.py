@@ -33,6 +33,34 @@ def test_a_downgraded_link_is_a_warning(device: str, speed: str, width: str, see
     assert found.exit_code == code
 
 
+PORT = "00:01.0 PCI bridge: Intel Corporation Device 460d\n\tBus: primary=00, secondary=41, subordinate=41\n"
+ENDS = "\t\tLnkCap:\tPort #2, Speed {}GT/s, Width x{}\n\t\tLnkSta:\tSpeed {}, Width {}\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "seen"),
+    [
+        (ENDS.format(64, 16, "32GT/s (downgraded)", "x16 (ok)"), ENDS.format(32, 16, "32GT/s", "x16"), []),
+        (ENDS.format(32, 8, "32GT/s", "x8"), ENDS.format(32, 16, "32GT/s", "x8 (downgraded)"), []),
+        (
+            ENDS.format(64, 8, "32GT/s (downgraded)", "x8"),
+            ENDS.format(32, 16, "32GT/s", "x8 (downgraded)"),
+            [],
+        ),
+        (
+            ENDS.format(32, 16, "32GT/s", "x8 (downgraded)"),
+            ENDS.format(32, 16, "32GT/s", "x8 (downgraded)"),
+            ["the link of 00:01.0 runs at x8 of x16"],
+        ),
+        (ENDS.format(64, 16, "32GT/s (downgraded)", "x16 (ok)"), "", []),  # the card below is not shown
+    ],
+    ids=["older-card", "narrow-slot", "both", "degraded", "bridge-alone"],
+)
+def test_a_link_can_do_what_the_weaker_of_its_ends_can(above: str, below: str, seen: list[str]):
+    found = explained(f"{PORT}{above}{f'41:00.0 {NIC}' if below else ''}\n{below}")
+    assert [one.seen for machine in found.machines for one in machine.established] == seen
+
+
 CAN = "LnkCap: Port #0, Speed 32GT/s, Width x16, ASPM not supported"
 NARROW = "LnkSta: Speed 32GT/s, Width x8 (downgraded)"
 SLOW = "LnkSta: Speed 16GT/s (downgraded), Width x16"
