@@ -136,3 +136,12 @@ def test_settings_of_a_launcher_are_found_at_their_lines():
 def test_an_object_that_is_not_judged_says_so():
     found = check(b"apiVersion: v1\nkind: Service\nspec: {clusterIP: None}\n", "service.yaml")
     assert found.is_not_judged and found.summary() == "service.yaml: Service (not judged)"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_judged"),
+    [("settings", "{a: b}", False), ("nvidia.conf", "NVreg_X=1", True), ("env", "{NCCL_DEBUG: INFO}", True)],
+)
+def test_a_config_map_is_judged_for_what_is_read_of_it_alone(name, content, is_judged):
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\ndata: {{{name}: {content}}}\n"
+    assert check(text.encode(), "map.yaml").is_not_judged is not is_judged

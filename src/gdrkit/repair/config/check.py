@@ -117,7 +117,7 @@ def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
 def _is_judged(part: ConfigObject) -> bool:
     """Whether anything of an object is judged: its kind, the pods that it runs, or settings in it."""
     kind, value = part.manifest.kind, part.manifest.value
-    known = kind in BY_KIND or has_meaning(kind)
+    known = kind in BY_KIND or has_meaning(part.manifest)
     return known or any(True for _ in pods_of(value)) or any(True for _ in settings_of(value))
 
 

@@ -33,9 +33,11 @@ def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
     yield from _environment(manifest.value, of_mpi=manifest.kind == "MPIJob")
 
 
-def has_meaning(kind: str) -> bool:
-    """Whether objects of a kind are checked here."""
-    return kind in _checks()
+def has_meaning(manifest: Manifest) -> bool:
+    """Whether something of an object is checked here; of a ConfigMap, the files of parameters alone."""
+    if manifest.kind == "ConfigMap":
+        return any(True for _ in _parameter_files(manifest))
+    return manifest.kind in _checks()
 
 
 def _checks() -> dict[str, Callable[[Manifest], Iterator[ConfigFault]]]:
@@ -95,14 +97,19 @@ def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:
 
 def _config_map(manifest: Manifest) -> Iterator[ConfigFault]:
     """Lines of the GPU Operator's parameter files that are not NAME=VALUE; they have no `options`."""
+    for line_number, name, text in _parameter_files(manifest):
+        for line in text.splitlines():
+            if line.strip() and not re.fullmatch(r"\s*[\w]+=\S+\s*", line):
+                seen = line.strip()[:60]
+                yield fault_at(line_number, "wrong-value", f"data.{name}", seen, "NAME=VALUE on each line")
+
+
+def _parameter_files(manifest: Manifest) -> Iterator[tuple[int, str, str]]:
+    """Line, name and content of the GPU Operator's files of module parameters."""
     files = manifest.at("data")
     for entry in files.entries if isinstance(files, YamlMapping) else ():
-        if not re.fullmatch(r"nvidia(-\w+)?\.conf", entry.key) or not isinstance(entry.value, Scalar):
-            continue
-        for line in entry.value.text.splitlines():
-            if line.strip() and not re.fullmatch(r"\s*[\w]+=\S+\s*", line):
-                path = f"data.{entry.key}"
-                yield fault_at(entry.line, "wrong-value", path, line.strip()[:60], "NAME=VALUE on each line")
+        if re.fullmatch(r"nvidia(-\w+)?\.conf", entry.key) and isinstance(entry.value, Scalar):
+            yield entry.line, entry.key, entry.value.text
 
 
 # -- Ignition and Butane -----------------------------------------------------------------------------
