@@ -68,9 +68,9 @@ def fallback(machine: Machine) -> str:
     """What NCCL does where no direct path is open: staged, or socket without RDMA; "" if no GPU works.
 
     NCCL's documentation, NCCL_IB_DISABLE and NCCL_NET: without the verbs transport it uses IP sockets. Its
-    net_ib takes every verbs device with an active port, one in software as well."""
+    net_ib takes every verbs device with an active port, one in software as well, but no EFA."""
     off = machine.nccl_conf.get("NCCL_IB_DISABLE") == "1" or machine.nccl_conf.get("NCCL_NET") == "Socket"
-    up = any(nic.state == "ACTIVE" and nic.answers for nic in machine.nics)
+    up = any(nic.state == "ACTIVE" and nic.answers and nic.part != "EFA" for nic in machine.nics)
     usable = (machine.rdma_driver_loaded or not any(nic.nic for nic in machine.nics)) and up
     if not any(health.works(gpu) for gpu in machine.gpus):
         return ""

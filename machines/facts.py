@@ -58,7 +58,7 @@ def _hardware(machine: Machine) -> set[str]:
     if any("mlx5" not in nic.rdma or not nic.nic or nic.part == "EFA" for nic in machine.nics):
         true.add("nic-not-mlx5")  # NVSHMEM asks for the name and for the driver, NCCL's GDAKI for the driver
     if any(nic.part == "EFA" for nic in machine.nics):  # Linux efa_verbs.c and Amazon's call ib_umem_get()
-        true.add("driver-ignores-peer-memory")
+        true |= {"driver-ignores-peer-memory", "nccl-skips-efa"}
     if any(not device.answers for device in (*machine.gpus, *hardware)):
         true.add("device-not-answering")
     true |= _health(machine)

@@ -87,7 +87,7 @@ def ask(machine: Machine, modprobe: bool = True) -> Answer:
 
 def ask_about(path: Path, modprobe_too: bool = True) -> Answer:
     """gdrkit's answers about a folder of evidence."""
-    code, report, complaint = _gdr("doctor", "--json", "--debug", str(path))
+    code, report, complaint = _gdr("doctor", "--json", "--debug", "--consumer", "nccl", str(path))
     if not modprobe_too:
         return Answer(report, code, {}, 0, complaint)
     modprobe_code, modprobe, other = _gdr("modprobe", "--json", "--debug", "nvidia-peermem", str(path))

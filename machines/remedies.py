@@ -123,7 +123,7 @@ def _newer_verbs(machine: Machine) -> None:
 def _use_dmabuf(machine: Machine) -> None:
     """Under the GPU Operator: driver.rdma.enabled: false, without which there is no nvidia-peermem-ctr."""
     machine.peermem.loaded = machine.peermem.at_boot = False
-    machine.claims -= {"operator-stub", "operator-waits-for-ofed"}
+    machine.claims -= {"operator-stub", "operator-waits-for-ofed", "talos-no-peermem"}
     if machine.peermem.kind == "stub":
         machine.peermem.kind = "none"
 

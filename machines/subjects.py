@@ -174,6 +174,7 @@ _OF: dict[str, Callable[[Machine], set[str]]] = {
     "kernel-lacks-odp": _nics(lambda nic: nic.bound == "mlx5_core"),
     "data-direct-missing": _nics(lambda nic: nic.part == "CX8"),
     "driver-ignores-peer-memory": _nics(lambda nic: nic.part == "EFA"),
+    "nccl-skips-efa": _nics(lambda nic: nic.part == "EFA"),
     "efa-p2p-unavailable": _nics(lambda nic: nic.part == "EFA"),
     "rdma-device-not-in-container": _nics(),
     "acs-redirect": _redirecting,

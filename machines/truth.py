@@ -188,6 +188,9 @@ _PERHAPS = {  # one direction, large memory or another device only: whether that
     # the line names no importer, and every NIC drawn declares peers: Linux, hw/mlx5/mr.c and umem_dmabuf.c
     "dmabuf-no-p2p-importer": CONSUMERS,
     "gpu-unsupported": (),
+    # NCCL's own code takes no EFA, only its plugin, which is another program: net_ib/init.cc asks for the
+    # link layer InfiniBand or Ethernet, and efa_verbs.c, efa_port_link_layer(), says neither
+    "nccl-skips-efa": ("nccl",),
 }
 
 

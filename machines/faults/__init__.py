@@ -55,6 +55,8 @@ NOT_SHOWN = {
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
     "gin-unavailable": "true of each machine with an older NCCL, and not planted",
     "driver-ignores-peer-memory": "true of each machine with an EFA, and not planted",
+    "provider-lacks-dmabuf": "no machine has the providers of libibverbs",
+    "nccl-skips-efa": "true of each machine with an EFA, and not planted",
     "no-efa-device": "true of each machine without an EFA, and not planted",
     "kernel-arguments-cut": "needs the files of a boot loader, which these machines do not have",
     **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),
