@@ -58,7 +58,11 @@ SOURCES: dict[str, dict[str, str]] = {
         "The answer for a process": "SOCKET_ and DATA_BYTES_PER_S of jobs/running/without_network.py",
         "What it costs": "INTERVAL_S of agent/probe/running_probe.py, WINDOW_S of agent/running/nvml.py",
     },
-    "docs/testing.md": {"How a change is judged": "the limits of tools/mutate.py"},
+    "docs/machines.md": {"Machines of another hand": "the machine's limit"},
+    "docs/testing.md": {
+        "Fuzzing": "a search that was run once, as named",
+        "How a change is judged": "the limits of tools/mutate.py",
+    },
     "docs/topo.md": {"What each source shows": "MAX_BYTES of formats/xml_text.py"},
     "docs/transport.md": {
         "Few hardware queues": "seen on H200s, without a time: tests/transport/driver_model.py",
