@@ -198,8 +198,8 @@ def test_the_runs_of_fix_keep_their_order_and_the_last_is_undone_first(clock, tm
     trees = [snapshot(root)]
     steps = ("remove-nv-peer-mem", "raise-memlock", "clean-nccl-settings")
     for step in steps:
-        words = ("fix", "--apply", "--yes", "--steps", step, "--root", str(root))
-        assert under(clock, tmp_path, *GDR, *words)[0].returncode == 0
+        words = (*GDR, "fix", "--apply", "--yes", "--steps", step, "--root", str(root))
+        assert under(clock, tmp_path, *words)[0].returncode == 0
         trees.append(snapshot(root))
     listed = under(clock, tmp_path, *GDR, "fix", "--status", "--root", str(root))[0].stdout
     assert re.findall("|".join(steps), listed) == [*steps]

@@ -179,7 +179,7 @@ def read_as(kind: str, content: bytes) -> str:
         cluster = Kubernetes()
         cluster._kubectl = kubectl
         return str((cluster.nodes(), cluster.down()))
-    api = RayApi("http://127.0.0.1:1", {})
+    api = RayApi("http://localhost:1", {})
     api._call = lambda *_, **__: content  # type: ignore[method-assign]
     if kind == "ray":
         return str(api.nodes())

@@ -8,6 +8,7 @@ from gdrkit.facts.packages import ofed
 from gdrkit.facts.peer_memory import LEGACY, peer_api_waits_in
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.module_subjects import node_with_gpu
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
@@ -19,6 +20,9 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     per=node_with_gpu,
     takes=(ADDRESS,),
     remedies=(RemedyName.RESTART_OFED, RemedyName.INSTALL_OFED),
+    reported_by=(
+        DecidingCommand("grep -w ib_register_peer_memory_client /proc/kallsyms", "no line at all"),
+    ),
     cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )
