@@ -18,6 +18,7 @@ from gdrkit.explain.device_numbers import number_readings
 from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
+from gdrkit.explain.link_ends import other_ends, reaches
 from gdrkit.explain.module_symbols import symbol_readings
 from gdrkit.explain.rdma_files import devices
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
@@ -254,7 +255,6 @@ _PATTERNS = {
     "device": r"\s*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]",
     "named": r"\s*\S+ (?!(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl))[A-Z0-9][^:]{2,60}: \S",
     "link_cap": r"\s*LnkCap:.{0,40}\bSpeed (?P<speed>[\d.]{1,5})GT/s, Width x(?P<width>\d{1,2})\b",
-    "below": r"\bsecondary=(?P<bus>[0-9a-f]{2})\b",
     "link_sta": (
         r"\s*LnkSta:\s*Speed (?P<speed>[\d.]{1,5})GT/s(?: \(ok\)|(?P<slow> \(downgraded\)))?,"
         r" Width x(?P<width>[1-9]\d?)(?P<narrow> \(downgraded\))?"
@@ -282,7 +282,7 @@ def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     Proof is what lspci marks in the whole entry of a device. In an excerpt the device, or what its link can
     be, is not shown; older releases mark nothing. A link can do what the weaker of its ends can: where the
     other end is shown, it counts too, and a bridge without it may only be above a lesser device."""
-    title, best, ends = "", None, _other_ends(lines)
+    title, best, ends = "", None, other_ends(lines, _compiled("device"), _compiled("link_cap"))
     for position, line in enumerate(lines):
         if line.kind not in EVIDENCE:
             continue
@@ -294,42 +294,12 @@ def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             address = title.split()[0] if title else ""
             seen = " and ".join(_less(found, best, title))
             other = ends.get(address)
-            if seen and not (best and other and _reaches(found, (best, other))):
+            if seen and not (best and other and reaches(found, (best, other))):
                 marked = bool(best and title and (found["slow"] or found["narrow"]))
                 of = f"the link of {address}" if title else "the link"
                 decides = marked and (other is not None or "bridge" not in title)
                 yield Reading(line, position, ("link-degraded",), f"{of} runs at {seen}", decides=decides)
             best = None
-
-
-def _other_ends(lines: tuple[TextLine, ...]) -> dict[str, re.Match[str]]:
-    """What the other end of a device's link can do, where its entry is in the text too: for a device the
-    bridge above it, for a bridge the first device below."""
-    title, bridges = "", dict[str, str]()
-    capable: dict[str, re.Match[str]] = {}
-    for line in lines:
-        if line.kind not in EVIDENCE:
-            continue
-        if _compiled("device").match(line.text):
-            title = line.text.split()[0]
-        elif found := _compiled("below").search(line.text):
-            bridges[found["bus"]] = title
-        elif found := _compiled("link_cap").match(line.text):
-            capable.setdefault(title, found)
-    ends: dict[str, re.Match[str]] = {}
-    for address, can in capable.items():
-        above = bridges.get(address.split(":")[-2]) if ":" in address else None
-        if above in capable:
-            ends[address] = capable[above]
-            ends.setdefault(above, can)
-    return ends
-
-
-def _reaches(status: re.Match[str], ends: tuple[re.Match[str], ...]) -> bool:
-    """Whether a link runs as fast and as wide as the weaker of these ends can."""
-    speed = min(float(end["speed"]) for end in ends)
-    width = min(int(end["width"]) for end in ends)
-    return float(status["speed"]) >= speed and int(status["width"]) >= width
 
 
 def _less(status: re.Match[str], can: re.Match[str] | None, title: str) -> Iterator[str]:
