@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping
 
@@ -74,28 +73,23 @@ def _is_whole(block: Block, transcript: bool) -> bool:
     if not texts or not block.ended or any(line.cut for line in block.lines):
         return False
     listed = len(rows) < len(texts) or "grep" in block.command
-    return listed and all(_compiled("row").match(text) for text in rows)
+    return listed and all(_PATTERNS["row"].match(text) for text in rows)
 
 
 def _listing(command: str) -> re.Pattern[str] | None:
     """What a command shows of the list of modules: rows that the pattern matches; None for another
     command."""
-    found = _compiled("lsmod").search(command) or _compiled("modules").search(command)
+    found = _PATTERNS["lsmod"].search(command) or _PATTERNS["modules"].search(command)
     if found is None:
         return None
     pattern = (found["pattern"] or "").strip("'\"").replace("\\?", "?").replace("\\|", "|")
     if (
         len(pattern) > PATTERN_CHARACTERS
         or pattern.count("?") > 2
-        or not _compiled("plain").fullmatch(pattern)
+        or not _PATTERNS["plain"].fullmatch(pattern)
     ):
         return None
     return re.compile(pattern, re.IGNORECASE if "i" in (found["options"] or "") else 0)
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
 
 
 _GREP = (
@@ -103,8 +97,8 @@ _GREP = (
     r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 _PATTERNS = {
-    "lsmod": rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$",
-    "modules": rf"^{_GREP} /proc/modules\s*$",
-    "plain": r"(?:\w|[|.^$-]|(?<=\w)\?)*",
-    "row": r"[a-z]\w* +\d{3,} +-?\d+(?: |$)",
+    "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$"),
+    "modules": regex(rf"^{_GREP} /proc/modules\s*$"),
+    "plain": regex(r"(?:\w|[|.^$-]|(?<=\w)\?)*"),
+    "row": regex(r"[a-z]\w* +\d{3,} +-?\d+(?: |$)"),
 }

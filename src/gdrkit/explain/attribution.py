@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
+
+from gdrkit.formats.regex import regex
 
 _SYSLOG = (
     r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
@@ -14,29 +15,32 @@ _NOUN = r"(?:node|host|server|machine|box|worker|rank|system|vm|spark|instance|l
 _WHICH = r"(?:first|second|third|other|1st|2nd|3rd|working|failing|good|bad|remote|head)"
 _NUMBER = r"(?:\d+|one|two|three|[A-F]\b)"
 _PATTERNS = {
-    "syslog": _SYSLOG,
-    "nccl": _NCCL,
-    "markdown": r"\s{0,3}(?P<marks>#{1,6})\s+(?P<text>.+?)\s*#*$",
-    "underlined": r"\s*(?:[-=*_]{2,}\s*)(?P<text>[^-=*_].*?)\s*[-=*_:]*$",
-    "title": r"\s*(?P<text>[^.?!]{1,60}?)\s*:?\*{0,2}\s*$",
-    "machine": rf"\b(?:{_WHICH} {_NOUN}|{_NOUN}[- #]?{_NUMBER}|{_NOUN} \(?[\w-]*\d[\w-]*\)?)\b",
-    "name": r"\*{0,2}(?P<name>[a-z][a-z-]*[-_]?\d[\w-]*)\*{0,2}:?",
-    "introduced": (
+    "syslog": regex(_SYSLOG),
+    "nccl": regex(_NCCL),
+    "markdown": regex(r"\s{0,3}(?P<marks>#{1,6})\s+(?P<text>.+?)\s*#*$"),
+    "underlined": regex(r"\s*(?:[-=*_]{2,}\s*)(?P<text>[^-=*_].*?)\s*[-=*_:]*$"),
+    "title": regex(r"\s*(?P<text>[^.?!]{1,60}?)\s*:?\*{0,2}\s*$", re.IGNORECASE),
+    "machine": regex(
+        rf"\b(?:{_WHICH} {_NOUN}|{_NOUN}[- #]?{_NUMBER}|{_NOUN} \(?[\w-]*\d[\w-]*\)?)\b", re.IGNORECASE
+    ),
+    "name": regex(r"\*{0,2}(?P<name>[a-z][a-z-]*[-_]?\d[\w-]*)\*{0,2}:?"),
+    "introduced": regex(
         rf"\b(?:on|from|at|{_WHICH}) (?:the |my )?(?:{_NOUN} )?"
-        rf"\(?(?P<name>[a-z][\w-]*\d[\w-]*|{_NOUN}[- #]?{_NUMBER})\b"
+        rf"\(?(?P<name>[a-z][\w-]*\d[\w-]*|{_NOUN}[- #]?{_NUMBER})\b",
+        re.IGNORECASE,
     ),
     # GitHub's page and its exports, mail, Discourse
-    "post": (
+    "post": regex(
         r"(?:(?P<who>@?[\w.-]{2,40}) (?:\u00b7 (?:comment|description|review|reply)\b|commented\b"
         r"|wrote:|said:|replied\b)|\d+ Likes?$)"
     ),
-    "sent": (
+    "sent": regex(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
         r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?:-\S+(?: \S+)? )*(?P<pod>[a-z][\w.-]*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
     # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
-    "pod": (
+    "pod": regex(
         r"\s{0,8}(?P<pod>[a-z][\w.-]{1,80})\s+\d{1,3}/\d{1,3}\s+[A-Z][\w:]{1,40}\s+\d[^|]{0,40}?\s"
         r"(?:[\da-f.:]{3,45}|<none>)\s+(?P<node>[a-z][\w.-]{1,80})(?:\s|$)"
     ),
@@ -56,11 +60,6 @@ MOST_WORDS, MOST_CHARACTERS = 6, 200
 """Size of a heading without Markdown at most."""
 WITHOUT_LEVEL = 7
 """The level of a heading without Markdown; those of Markdown are 1 to 6."""
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("machine", "introduced", "title") else 0)
 
 
 class Attribution:
@@ -108,9 +107,9 @@ class Attribution:
             self._runs_on(text)
         if ": " not in text and "NCCL" not in text:
             return ""
-        how, found = "log", _compiled("syslog").match(text.lstrip())
+        how, found = "log", _PATTERNS["syslog"].match(text.lstrip())
         if found is None and "NCCL " in text:
-            how, found = "nccl", _compiled("nccl").match(text)
+            how, found = "nccl", _PATTERNS["nccl"].match(text)
         if found is None:
             return ""
         name = _short(found["host"])
@@ -119,14 +118,14 @@ class Attribution:
 
     def heading(self, text: str) -> bool:
         """Whether a line is a heading or starts a post; if so, set the machine or the author."""
-        post = _compiled("post").match(text.strip())
+        post = _PATTERNS["post"].match(text.strip())
         if post is not None:
             who = post["who"] or f"post {len(self.authors) + 1}"
             self.author, self.machine = who.lstrip("@"), ""
             self._scope = self._level = WITHOUT_LEVEL
             self.authors.setdefault(self.author, {})
             return True
-        markdown = _compiled("markdown").match(text)
+        markdown = _PATTERNS["markdown"].match(text)
         if markdown is not None:
             self._level = len(markdown["marks"])
             if self._level <= self._scope:
@@ -139,7 +138,7 @@ class Attribution:
         if len(words) > MOST_WORDS or sum(map(len, words)) > MOST_CHARACTERS:
             return False
         plain = " ".join(words)
-        title = _compiled("underlined").match(plain) or _compiled("title").match(plain)
+        title = _PATTERNS["underlined"].match(plain) or _PATTERNS["title"].match(plain)
         if title is None:
             return False
         name = _machine(title["text"]) if text.rstrip(" *").endswith(":") or len(text.split()) < 4 else ""
@@ -151,7 +150,7 @@ class Attribution:
         """Set the machine from a sentence with a colon at its end, if it names one."""
         if not text.rstrip("* ").endswith(":"):
             return
-        found = _compiled("introduced").search(text)
+        found = _PATTERNS["introduced"].search(text)
         if found is not None and not _is_no_machine(found["name"]):
             self._name(found["name"].lower(), "heading", self._level)
 
@@ -160,7 +159,7 @@ class Attribution:
         in the first pod with the driver: it loads modules into the kernel whose log is pasted with it."""
         if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
             return ""
-        found = _compiled("sent").match(command)
+        found = _PATTERNS["sent"].match(command)
         name = (found["ssh"] or found["pod"] or found["talos"] or "") if found else ""
         if name.startswith(DRIVER_PODS):
             self._driver_pod = self._driver_pod or name
@@ -170,7 +169,7 @@ class Attribution:
 
     def _runs_on(self, text: str) -> None:
         """Name the node of the pod with the driver, by its row in a table of kubectl."""
-        found = _compiled("pod").match(text)
+        found = _PATTERNS["pod"].match(text)
         if found is not None and found["pod"] == self._driver_pod:
             self.authors[self.author][_short(found["node"])] = "pod"
 
@@ -186,10 +185,10 @@ def _certain(named: dict[str, str], prose: bool) -> list[str]:
 
 def _machine(title: str) -> str:
     """The machine that a heading names; "" if it names none."""
-    name = _compiled("name").fullmatch(title.strip(" *:"))
+    name = _PATTERNS["name"].fullmatch(title.strip(" *:"))
     if name is not None and not _is_no_machine(name["name"]):
         return name["name"]
-    found = _compiled("machine").search(title)
+    found = _PATTERNS["machine"].search(title)
     return found[0].lower() if found else ""
 
 

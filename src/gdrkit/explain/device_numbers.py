@@ -8,13 +8,13 @@ user_mad.c.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
 CODE = "device-file-stale"
 DEVICES = "/proc/devices"
@@ -37,7 +37,7 @@ def number_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if not drivers:
         return
     for position, line in enumerate(lines):
-        row = _compiled("file").match(line.text) if line.kind in EVIDENCE and not line.cut else None
+        row = _PATTERNS["file"].match(line.text) if line.kind in EVIDENCE and not line.cut else None
         if row is None:
             continue
         path = _path(row["path"], line.command)
@@ -73,7 +73,7 @@ def _drivers(every: tuple[Block, ...]) -> Mapping[int, frozenset[str]]:
         for line in block.lines:
             if line.text.startswith("Block devices:"):
                 break
-            if row := _compiled("driver").fullmatch(line.text):
+            if row := _PATTERNS["driver"].fullmatch(line.text):
                 number = int(row["number"])
                 found[number] = found.get(number, frozenset()) | {row["name"]}
     return found
@@ -92,15 +92,10 @@ def _would_list(block: Block, names: tuple[str, ...]) -> bool:
     return searched is not None or whole
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
-
-
 _PATTERNS = {
-    "file": (
+    "file": regex(
         r"\s*c[rwxsStT-]{9}[.+@]? +\d{1,3} +\S{1,40} +\S{1,40} +(?P<number>\d{1,4}), +\d{1,7} "
         r".{5,40} (?P<path>[\w./-]{1,80})$"
     ),
-    "driver": r"\s*(?P<number>\d{1,3}) (?P<name>[\w./-]{1,64})\s*",
+    "driver": regex(r"\s*(?P<number>\d{1,3}) (?P<name>[\w./-]{1,64})\s*"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from itertools import dropwhile, islice
@@ -10,6 +9,7 @@ from itertools import dropwhile, islice
 from msgspec import Struct
 
 from gdrkit.formats import rdma_topo_check
+from gdrkit.formats.regex import regex
 from gdrkit.formats.sentences import ENGLISH, has_words_of_others
 
 _LETTERS = {
@@ -52,11 +52,6 @@ class TypedCommand(Struct, frozen=True):
     command: str  # "" at a prompt where nothing was typed
     host: str = ""
     prompted: bool = True  # a prompt precedes it
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("advice", "sentence_end") else 0)
 
 
 # Prefixes of a line: kernel time stamps (dmesg -r, -x, -T), syslog and ISO dates, klog, launchers'
@@ -111,54 +106,56 @@ _FIELD = (
 )
 """A field of `lspci -vv` that a reader uses, or that ends one."""
 _PATTERNS = {
-    "quotation": r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)",
-    "prompt": (
+    "quotation": regex(r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)"),
+    "prompt": regex(
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
         r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*"
         r"|(?P<bare>[a-z][\w.-]{1,40}):?(?=[$#] ))?"  # PS1='\h$ ', or shortened by who posts it
         r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:[\s|;&].*)?)`?$"
     ),
-    "empty_prompt": (
+    "empty_prompt": regex(
         r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]+@ ?(?P<host>[\w.-]+)(?::? ?|\s)[^\]$#%>]{0,80}\]?\s?[:>]?\s*"
         r"[$#%>]\s*$|\s*[$#]\s*$"
     ),
     # Without a user: a folder, or a digit as the names of hosts have, tells it from a sentence.
-    "host_prompt": (
+    "host_prompt": regex(
         r"\s*\[?(?P<host>[A-Za-z](?=[\w.-]*(?:\d|[: ][~/]))[\w.-]{1,60})"
         r"(?P<path>[: ][~/][^\]$#%>\s]{0,80})?\]? ?[$#]"
         r"(?:\s+(?P<command>[a-z./~][\w./-]*(?:[\s|;&].*)?))?\s*$"
     ),
-    "fish": r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$",
-    "machine": rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})",
-    "record": (r"\s{0,8}(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF](?:\d{4}){1,2} \d\d:\d\d:\d\d)"),
-    "row": r"\s{0,8}\S.{0,80}? {2,}\S.{0,80}? {2,}\S.{0,80}? {2,}\S",
-    "kernel": (
+    "fish": regex(r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$"),
+    "machine": regex(rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})"),
+    "record": regex(
+        r"\s{0,8}(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[IWEF](?:\d{4}){1,2} \d\d:\d\d:\d\d)"
+    ),
+    "row": regex(r"\s{0,8}\S.{0,80}? {2,}\S.{0,80}? {2,}\S.{0,80}? {2,}\S"),
+    "kernel": regex(
         r"\s{0,16}(?:(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: )?(?:\[ *\d+\.\d+\]"
         r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\])"
         r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
         r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: )"
     ),
-    "listing": (
+    "listing": regex(
         r"\s*(?:GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]$|=+ ?NVSMI LOG ?=+|hca_id:"
         r"|Infiniband device '[\w.-]+' port|CA '[\w.-]+'$"
         r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] (?:[A-Z]|3D )[^:]{3,60}: \S)"
     ),
-    "time": (
+    "time": regex(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) "
         r"(?:(?:stdout|stderr) [FP] |(?=GPU \d)|(?![\w.-]+ (?:[a-z(/][\w.@()/-]*|[\w.@()/-]+\[\d+\]): ))"
     ),
-    "domain": r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])",
-    "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
-    "flattened": (
+    "domain": regex(r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])"),
+    "column": regex(r"[A-Z][\w ./()-]{1,50} {2,}: "),
+    "flattened": regex(
         r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])[: ]?\s"
         rf"(?:.{{0,200}}?\s)??(?P<fields>{_FIELD}.*)"
     ),
-    "field": rf"\s(?={_FIELD})",
-    "comment": r"\s*(?:#|//) ?(?=\S)",
-    "arrow": r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$",
-    "emphasis": r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*",
-    "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
-    "advice": (
+    "field": regex(rf"\s(?={_FIELD})"),
+    "comment": regex(r"\s*(?:#|//) ?(?=\S)"),
+    "arrow": regex(r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$"),
+    "emphasis": regex(r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*"),
+    "colour": regex(r"\x1b\[[0-9;?]*[A-Za-z]"),
+    "advice": regex(
         r"\bif (?:you|it|that|this|modprobe|the \w+)\b.{0,40}\b(?:see|get|says|prints|fails|shows|encounter)"
         r"|\byou (?:may|might|should|will|would|could) (?:also )?(?:then )?"
         r"(?:see|get|find|run|try|add|use)\b"
@@ -166,7 +163,8 @@ _PATTERNS = {
         r"|\bcommon(?:ly)? (?:error|seen|message)s?\b"
         r"|\b(?:would|should|ought to) (?:say|print|show|fail|look)"
         r"|\b(?:for example|for instance|e\.g\.|such as|something like|instead of)[^.]*:$"
-        r"|\b(?:known|possible) errors?\b.*:$|\btroubleshooting\b"
+        r"|\b(?:known|possible) errors?\b.*:$|\btroubleshooting\b",
+        re.IGNORECASE,
     ),
 }
 
@@ -175,12 +173,12 @@ def clean(raw: str) -> str:
     """A line without colours, emphasis, typographic characters, and annotations after an arrow."""
     text = raw.removesuffix("\r")
     if "\x1b" in text:
-        text = _compiled("colour").sub("", text)
+        text = _PATTERNS["colour"].sub("", text)
     text = text.rpartition("\r")[2].translate(_LETTERS)
     if "**" in text:
-        text = _compiled("emphasis").sub(r"\1", text)  # Markdown's emphasis is not the program's
+        text = _PATTERNS["emphasis"].sub(r"\1", text)  # Markdown's emphasis is not the program's
     if "\u2190" in text or "<-" in text or "<=" in text or "\u25c4" in text:
-        text = _compiled("arrow").sub("", text)
+        text = _PATTERNS["arrow"].sub("", text)
     text = text.rstrip()
     if text.endswith("`") and text.lstrip().startswith("`") and not is_fence(text):
         text = text.strip().strip("`")  # a line of inline code
@@ -190,9 +188,9 @@ def clean(raw: str) -> str:
 def fields_apart(text: str) -> tuple[str, ...]:
     """A line of lspci, and below it each of its fields, if it begins with a device and has any: loops in a
     shell print the fields of a device on one line. The text alone if it is another line."""
-    if not (found := _compiled("flattened").match(text)):
+    if not (found := _PATTERNS["flattened"].match(text)):
         return (text,)
-    fields = (field.strip() for field in _compiled("field").split(found["fields"]))
+    fields = (field.strip() for field in _PATTERNS["field"].split(found["fields"]))
     return (
         f"{found['address']} {text[found.end('address') :].lstrip(': ')}",
         *(f"\t{one}" for one in fields),
@@ -220,7 +218,7 @@ def without_quotation_mark(text: str) -> str | None:
     """The text after every `>`; None if the line is not a quotation."""
     if not text.lstrip().startswith(">"):
         return None
-    found = _compiled("quotation").match(text)
+    found = _PATTERNS["quotation"].match(text)
     return found["text"] if found else None
 
 
@@ -245,26 +243,26 @@ def without_common_time(lines: list[str]) -> list[str]:
     commands of a person apart. What syslog puts there as well stays: it names a machine. A program's name
     with a capital letter has a process id there, so `Domain State: UP` is not of syslog."""
     shown = [line for line in lines if line.strip()]
-    untimed = (None for line in shown if _compiled("time").match(line) is None)
+    untimed = (None for line in shown if _PATTERNS["time"].match(line) is None)
     others = sum(1 for _ in islice(untimed, MOST_COMMANDS + 1))
     if others > MOST_COMMANDS or len(shown) - others < 2:
         return lines
-    return [_compiled("time").sub("", line, count=1) for line in lines]
+    return [_PATTERNS["time"].sub("", line, count=1) for line in lines]
 
 
 def typed(text: str) -> TypedCommand | None:
     """The command in a line: after a prompt, or starting with the name of a known program; else None."""
     if any(sign in text for sign in "$#%>"):
-        found = _compiled("fish").match(text) or _compiled("prompt").match(text)
+        found = _PATTERNS["fish"].match(text) or _PATTERNS["prompt"].match(text)
         bare = found.groupdict().get("bare") if found is not None else None
         host = (found["host"] or bare or "") if found is not None else ""
         if found is not None and (host or found["sign"] in "$%" or _is_command(found["command"])):
             return TypedCommand(found["command"].strip().rstrip("`"), "" if host in NO_NAMES else host)
-        if found is None and (named := _compiled("host_prompt").match(text)) is not None:
+        if found is None and (named := _PATTERNS["host_prompt"].match(text)) is not None:
             command = (named["command"] or "").strip()
             if named["path"] or _is_command(command):
                 return TypedCommand(command, named["host"])
-        empty = _compiled("empty_prompt").match(text) if found is None else None
+        empty = _PATTERNS["empty_prompt"].match(text) if found is None else None
         if empty is not None:
             return TypedCommand("", empty["host"] or "")
     command = text.strip(" `")
@@ -284,22 +282,22 @@ def _is_command(text: str) -> bool:
 
 def is_machine(text: str) -> bool:
     """Whether a line has the form of a known program's output."""
-    return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
+    return _PATTERNS["machine"].match(text) is not None or _PATTERNS["kernel"].match(text) is not None
 
 
 def is_record(text: str) -> bool:
     """Whether a line begins as that of a log: with a date and a time, or klog's level and date."""
-    return _compiled("record").match(text) is not None
+    return _PATTERNS["record"].match(text) is not None
 
 
 def is_row(text: str) -> bool:
     """Whether a line has columns, as a row of a table has, and no sentence."""
-    return _compiled("row").match(text) is not None
+    return _PATTERNS["row"].match(text) is not None
 
 
 def lists_domains(text: str) -> bool:
     """Whether a line is of `ucx_info -d`, which prints its tree behind the mark of a comment."""
-    return text.startswith("#") and _compiled("domain").match(text) is not None
+    return text.startswith("#") and _PATTERNS["domain"].match(text) is not None
 
 
 _LISTING_STARTS = set("0123456789abcdefCGhI=")
@@ -307,26 +305,26 @@ _LISTING_STARTS = set("0123456789abcdefCGhI=")
 
 def opens_listing(text: str) -> bool:
     """Whether a line starts an output whose other lines are indented below it."""
-    return text.lstrip()[:1] in _LISTING_STARTS and _compiled("listing").match(text) is not None
+    return text.lstrip()[:1] in _LISTING_STARTS and _PATTERNS["listing"].match(text) is not None
 
 
 def continues_listing(text: str) -> bool:
     """Whether a line is indented, or has its colon far from its key as in `nvidia-smi -q`."""
-    return text[:1] == "\t" or text[:2] == "  " or _compiled("column").match(text) is not None
+    return text[:1] == "\t" or text[:2] == "  " or _PATTERNS["column"].match(text) is not None
 
 
 def is_kernel_line(text: str) -> bool:
     """Whether a line has a prefix that dmesg or syslog puts before kernel messages."""
-    return _compiled("kernel").match(text) is not None
+    return _PATTERNS["kernel"].match(text) is not None
 
 
 def without_comment_mark(text: str) -> str:
     """A line without the comment mark that was put before pasted output."""
     if text.lstrip()[:1] in ("#", "/") and not text.lstrip().startswith("/proc"):
-        return _compiled("comment").sub("", text, count=1)
+        return _PATTERNS["comment"].sub("", text, count=1)
     return text
 
 
 def is_advice(text: str) -> bool:
     """Whether a sentence describes what may be printed, so that what it quotes was perhaps never printed."""
-    return _compiled("advice").search(text.strip()) is not None
+    return _PATTERNS["advice"].search(text.strip()) is not None

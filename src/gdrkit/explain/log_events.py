@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -18,8 +17,8 @@ from gdrkit.explain.device_numbers import number_readings
 from gdrkit.explain.disk_listings import disk_readings
 from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
-from gdrkit.explain.link_ends import other_ends, reaches
 from gdrkit.explain.module_symbols import symbol_readings
+from gdrkit.explain.pcie_links import link_readings
 from gdrkit.explain.rdma_files import devices
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.readings import Reading, readings
@@ -30,6 +29,7 @@ from gdrkit.explain.ucx_outputs import ucx_readings
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.explain.xid_lines import xid_readings
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.formats.regex import regex
 from gdrkit.messages import errors, kernel, registration
 from gdrkit.messages.driver import FORCE_PCIE
 from gdrkit.messages.message import MessageTemplate
@@ -252,66 +252,16 @@ def module_named_nearby(event: LogEvent, all_events: tuple[LogEvent, ...]) -> st
 HCA = "NCCL_IB_HCA"
 
 _PATTERNS = {
-    "device": r"\s*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]",
-    "named": r"\s*\S+ (?!(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl))[A-Z0-9][^:]{2,60}: \S",
-    "link_cap": r"\s*LnkCap:.{0,40}\bSpeed (?P<speed>[\d.]{1,5})GT/s, Width x(?P<width>\d{1,2})\b",
-    "link_sta": (
-        r"\s*LnkSta:\s*Speed (?P<speed>[\d.]{1,5})GT/s(?: \(ok\)|(?P<slow> \(downgraded\)))?,"
-        r" Width x(?P<width>[1-9]\d?)(?P<narrow> \(downgraded\))?"
-    ),
-    "mapped": r"\s*(?P<name>[a-z][\w.-]{1,40}) port \d{1,3} ==> ",  # a row of ibdev2netdev
-    "printed": r"NCCL_IB_HCA set (?:by environment )?to (?P<value>[\w=^:,.-]{1,200}?)\.?\s*$",
+    "mapped": regex(r"\s*(?P<name>[a-z][\w.-]{1,40}) port \d{1,3} ==> "),  # a row of ibdev2netdev
+    "printed": regex(r"NCCL_IB_HCA set (?:by environment )?to (?P<value>[\w=^:,.-]{1,200}?)\.?\s*$"),
 }
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
 
 
 def device_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Links that are slower than both their ends, and NICs in NCCL_IB_HCA that NCCL does not find."""
-    yield from _links(lines)
+    yield from link_readings(lines)
     yield from _absent_nics(lines)
     yield from _half_ports(lines)
-
-
-def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """The width of any device's link, and the speed of a NIC's: an idle GPU lowers the speed of its link.
-
-    Proof is what lspci marks in the whole entry of a device. In an excerpt the device, or what its link can
-    be, is not shown; older releases mark nothing. A link can do what the weaker of its ends can: where the
-    other end is shown, it counts too, and a bridge without it may only be above a lesser device."""
-    title, best, ends = "", None, other_ends(lines, _compiled("device"), _compiled("link_cap"))
-    for position, line in enumerate(lines):
-        if line.kind not in EVIDENCE:
-            continue
-        if _compiled("device").match(line.text):
-            title, best = line.text, None
-        elif found := _compiled("link_cap").match(line.text):
-            best = found
-        elif found := _compiled("link_sta").match(line.text):
-            address = title.split()[0] if title else ""
-            seen = " and ".join(_less(found, best, title))
-            other = ends.get(address)
-            if seen and not (best and other and reaches(found, (best, other))):
-                marked = bool(best and title and (found["slow"] or found["narrow"]))
-                of = f"the link of {address}" if title else "the link"
-                decides = marked and (other is not None or "bridge" not in title)
-                yield Reading(line, position, ("link-degraded",), f"{of} runs at {seen}", decides=decides)
-            best = None
-
-
-def _less(status: re.Match[str], can: re.Match[str] | None, title: str) -> Iterator[str]:
-    """The speed and the width at which a link runs, if it can do more. The speed alone shows no fault where
-    the device is a GPU, or is not shown."""
-    marked = bool(status["narrow"])
-    narrow = marked or (can is not None and int(status["width"]) < int(can["width"]))
-    may_be_idle = "controller: NVIDIA" in title or not (_compiled("named").match(title) or narrow)
-    if status["slow"] and not may_be_idle:
-        yield f"{status['speed']} of {can['speed']} GT/s" if can else f"{status['speed']} GT/s"
-    if narrow:
-        yield f"x{status['width']} of x{can['width']}" if can else f"x{status['width']}, downgraded"
 
 
 def _absent_nics(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -357,7 +307,7 @@ def selects_listed_nic(lines: tuple[TextLine, ...]) -> bool:
 def listed_nics(lines: tuple[TextLine, ...]) -> set[str]:
     """The RDMA devices that any listing shows: of ports, of devices, of GIDs, of their interfaces."""
     evidence = [line for line in lines if line.kind in EVIDENCE]
-    matches = (_compiled("mapped").match(line.text) for line in evidence)
+    matches = (_PATTERNS["mapped"].match(line.text) for line in evidence)
     return {found["name"] for found in matches if found} | devices(evidence)
 
 
@@ -368,5 +318,5 @@ def _chosen_nics(lines: tuple[TextLine, ...]) -> Iterator[tuple[int, str]]:
         for name, value in given.get(line.number, ()):
             if name == HCA:
                 yield position, value
-        if line.kind == "machine" and (printed := _compiled("printed").search(line.text)):
+        if line.kind == "machine" and (printed := _PATTERNS["printed"].search(line.text)):
             yield position, printed["value"]

@@ -10,7 +10,6 @@ iproute2 rdma/link.c; MLNX_OFED's show_gids, ibdev2netdev; Linux drivers/infinib
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
 CLASS = "sys/class/infiniband"
 STATES = {"DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4, "ACTIVEDEFER": 5}
@@ -65,14 +65,14 @@ class _Reader:
 
     def read(self, line: TextLine) -> Iterator[ShownFile]:
         text = line.text
-        if found := _compiled("row").match(text):
+        if found := _PATTERNS["row"].match(text):
             yield from _of_row(found, line.number)
-        elif found := _compiled("device").match(text):
+        elif found := _PATTERNS["device"].match(text):
             self.device = found["old"] or found["new"] or found["verbs"]
             self.port, self.width, self.unnumbered = found["port"] or "", 0, 0
-        elif self.device and (found := _compiled("port").match(text)):
+        elif self.device and (found := _PATTERNS["port"].match(text)):
             self.port, self.width, self.unnumbered = found[1], 0, 0
-        elif self.device and (found := _compiled("field").match(text)):
+        elif self.device and (found := _PATTERNS["field"].match(text)):
             yield from self._field(found[1].lower().replace(" ", "_"), found[2], line.number)
         elif text[:1] not in (" ", "\t"):
             self.device = ""
@@ -191,20 +191,15 @@ def lists_every_device(blocks: Iterable[Block]) -> bool:
     )
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
-
-
 _NAME = r"[a-z][\w.-]{1,40}"
 _PATTERNS = {
-    "device": (
+    "device": regex(
         rf"\s*(?:CA '(?P<old>{_NAME})'|Infiniband device '(?P<new>{_NAME})' port (?P<port>\d{{1,3}}) status:"
         rf"|hca_id:\s*(?P<verbs>{_NAME})\s*$)"
     ),
-    "port": r"\s+[Pp]ort:?\s+(\d{1,3}):?\s*$",
-    "field": r"\s+([A-Za-z][A-Za-z_ ]{1,30}):\s*(\S.{0,200}?)\s*$",
-    "row": (
+    "port": regex(r"\s+[Pp]ort:?\s+(\d{1,3}):?\s*$"),
+    "field": regex(r"\s+([A-Za-z][A-Za-z_ ]{1,30}):\s*(\S.{0,200}?)\s*$"),
+    "row": regex(
         rf"\s*(?:link (?P<linked>{_NAME})/(?P<number>\d{{1,3}}) (?:subnet_prefix .{{0,120}} )?"
         rf"state (?P<state>\w{{1,20}})(?: physical_state (?P<physical>\w{{1,30}}))?"
         rf"(?: netdev (?P<netdev>[\w.-]{{1,15}}))?"

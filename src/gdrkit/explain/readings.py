@@ -6,8 +6,6 @@ is down, or far.
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -19,6 +17,7 @@ from gdrkit.explain.rdma_files import rdma_files
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import VGPU_NAME
+from gdrkit.formats.regex import regex
 from gdrkit.messages import registration
 from gdrkit.programs.setting_codes import OF_MNNVL, codes_of
 
@@ -75,24 +74,24 @@ def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
     systemd.net-naming-scheme(7), whose np0 is a port of mlx5 or bnxt_en."""
     device = ""
     for position, line in enumerate(lines):
-        if found := _compiled("interface").match(line.text):
+        if found := _PATTERNS["interface"].match(line.text):
             linked = {"RUNNING", "LOWER_UP"} & set(found["flags"].split(","))
             yield PortState(found["netdev"], "active" if linked else "down", position)
         if line.kind not in EVIDENCE:
             continue
-        if found := _compiled("device").match(line.text):
+        if found := _PATTERNS["device"].match(line.text):
             device = found["old"] or found["new"] or found["verbs"] or found["settings"]
-        elif found := _compiled("one_line").search(line.text, 0, LINE_CHARACTERS):
+        elif found := _PATTERNS["one_line"].search(line.text, 0, LINE_CHARACTERS):
             state = found["state"] or found["netdev"] or found["link"] or found["shown"]
             yield PortState(found["name"] or found["linked"] or found["file"], _word(state), position)
-        elif (found := _compiled("state").match(line.text)) and (device or _is_of_port(lines, position)):
+        elif (found := _PATTERNS["state"].match(line.text)) and (device or _is_of_port(lines, position)):
             yield PortState(device or "the port", _word(found["state"] or found["detected"]), position)
 
 
 def _is_of_port(lines: Sequence[TextLine], position: int) -> bool:
     """Whether a state without its device is of a port of RDMA: a line beside it has another field of one."""
     beside = lines[max(position - 1, 0) : position + 2]
-    return any(_compiled("beside").match(line.text) for line in beside)
+    return any(_PATTERNS["beside"].match(line.text) for line in beside)
 
 
 def _word(state: str) -> str:
@@ -140,8 +139,8 @@ def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if devices is None or files is None:
         return
     words = [word for line in devices.lines for word in line.text.split()]
-    names = {word for word in words if _compiled("rdma_device").fullmatch(word)}
-    uverbs = {word for line in files.lines for word in _compiled("uverbs").findall(line.text)}
+    names = {word for word in words if _PATTERNS["rdma_device"].fullmatch(word)}
+    uverbs = {word for line in files.lines for word in _PATTERNS["uverbs"].findall(line.text)}
     if len(uverbs) < len(names):
         line = files.lines[0]
         note = f"{len(names)} devices, but {len(uverbs)} of their uverbs files"
@@ -185,11 +184,11 @@ def _listed_gids(lines: tuple[TextLine, ...]) -> Mapping[str, Mapping[int, Liste
     device = ""
     for line in lines:
         if line.kind == "typed":
-            asked = _compiled("asked_device").search(line.text)
+            asked = _PATTERNS["asked_device"].search(line.text)
             device = asked[1] if asked else ""
-        elif line.kind in EVIDENCE and (title := _compiled("hca_id").match(line.text)):
+        elif line.kind in EVIDENCE and (title := _PATTERNS["hca_id"].match(line.text)):
             device = title[1]
-        elif line.kind in EVIDENCE and (found := _compiled("gid").match(line.text)):
+        elif line.kind in EVIDENCE and (found := _PATTERNS["gid"].match(line.text)):
             name, index = found["device"] or device, int(found["index"] or found["number"])
             gid = ListedGid(found["version"] == "v2", (found["gid"] or found["printed"]).startswith("fe8"))
             listed.setdefault(name, {})[index] = gid
@@ -199,9 +198,9 @@ def _listed_gids(lines: tuple[TextLine, ...]) -> Mapping[str, Mapping[int, Liste
 
 def _empty_gids(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """An empty GID that perftest read at its index, where it then cannot connect."""
-    if any(line.kind in MAY_SHOW and _compiled("not_connected").match(line.text) for line in lines):
+    if any(line.kind in MAY_SHOW and _PATTERNS["not_connected"].match(line.text) for line in lines):
         for position, line in enumerate(lines):
-            if line.kind in EVIDENCE and _compiled("empty_gid").fullmatch(line.text):
+            if line.kind in EVIDENCE and _PATTERNS["empty_gid"].fullmatch(line.text):
                 yield Reading(line, position, ("gid-index-wrong",), "the index that was used has no GID")
                 return
 
@@ -216,7 +215,7 @@ def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
         for name, value in given.get(line.number, ()):
             if name == GID_INDEX and value.isdecimal() and len(value) <= MOST_DIGITS:
                 return int(value), line
-        found = _compiled("gid_index").search(line.text) if line.kind == "machine" else None
+        found = _PATTERNS["gid_index"].search(line.text) if line.kind == "machine" else None
         if found is not None:
             return int(found[1]), line
     return None
@@ -228,7 +227,7 @@ def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
 def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """The first vGPU that is listed. Whether its profile allows GPUDirect RDMA, no name shows."""
     for position, line in enumerate(lines):
-        found = _compiled("listed_gpu").search(line.text) if line.kind in EVIDENCE else None
+        found = _PATTERNS["listed_gpu"].search(line.text) if line.kind in EVIDENCE else None
         if found is not None and VGPU_NAME.search(found["name"]):
             yield Reading(line, position, ("gpu-vgpu",), STATE)
             return
@@ -246,8 +245,8 @@ def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """A limit of locked memory that is too low for RDMA, as `ulimit -a`, `ulimit -l` and /proc/PID/limits
     print it."""
     for position, line in enumerate(lines):
-        alone = _compiled("alone").search(line.command) is not None
-        found = _compiled("kbytes" if alone else "limit").match(line.text) if line.kind in EVIDENCE else None
+        alone = _PATTERNS["alone"].search(line.command) is not None
+        found = _PATTERNS["kbytes" if alone else "limit"].match(line.text) if line.kind in EVIDENCE else None
         if found is not None:
             given = found.groupdict()
             size = int(given["kbytes"] or given.get("pages") or 0) << 10 or int(given.get("bytes") or 0)
@@ -270,23 +269,23 @@ def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     for position, line in enumerate(lines):
         if line.kind == "prose" and len(line.text.split()) > MOST_WORDS:
             continue
-        if _compiled("override").fullmatch(line.text):
+        if _PATTERNS["override"].fullmatch(line.text):
             yield Reading(line, position, ("install-override",), "a line of modprobe's configuration")
-        elif _compiled("blacklist").fullmatch(line.text):
+        elif _PATTERNS["blacklist"].fullmatch(line.text):
             yield Reading(line, position, ("module-blacklisted",), "a line of modprobe's configuration")
-        elif unregistered and _compiled("segments").search(line.text):
+        elif unregistered and _PATTERNS["segments"].search(line.text):
             yield Reading(line, position, ("torch-expandable-segments",), "set for PyTorch")
 
 
 def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """A list of UCX's transports without one for GPU memory, where UCX takes GPU memory for the host's."""
-    if not any(_compiled("taken_for_host").search(line.text) for line in lines):
+    if not any(_PATTERNS["taken_for_host"].search(line.text) for line in lines):
         return
     for position, line in enumerate(lines):
-        found = _compiled("transports").search(line.text)
-        if found is not None and line.kind == "prose" and not _compiled("command").search(line.text):
+        found = _PATTERNS["transports"].search(line.text)
+        if found is not None and line.kind == "prose" and not _PATTERNS["command"].search(line.text):
             continue
-        if found is not None and not _compiled("for_gpus").search(found[1]):
+        if found is not None and not _PATTERNS["for_gpus"].search(found[1]):
             yield Reading(line, position, ("ucx-transport-excluded",), f"{found[1]} has none for GPU memory")
             return
 
@@ -304,11 +303,6 @@ def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
                     yield Reading(line, position, (code,), note)
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
-
-
 _STATE = r"(?:PORT_)?(?:ACTIVE|DOWN|INIT|ARMED|Active|Down|Initializing|Armed|Polling)"
 _NAME = r"[a-z][\w.-]{1,40}"
 _DEVICE = (
@@ -316,48 +310,54 @@ _DEVICE = (
     r"|Settings for (?P<settings>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12}):)"
 )
 _PATTERNS = {
-    "device": rf"\s*{_DEVICE}",
-    "state": (rf"\s+(?:[Ss]tate:\s+(?:\d: )?(?P<state>{_STATE})|Link detected: (?P<detected>yes|no))\b"),
-    "one_line": (
+    "device": regex(rf"\s*{_DEVICE}"),
+    "state": regex(
+        rf"\s+(?:[Ss]tate:\s+(?:\d: )?(?P<state>{_STATE})|Link detected: (?P<detected>yes|no))\b"
+    ),
+    "one_line": regex(
         rf"(?<![\w.-])(?:(?P<name>{_NAME})\b.{{0,160}}? port \d+ (?:\((?P<state>{_STATE})\) )?"
         r"==> \S+ \((?P<netdev>Up|Down)\)"
         rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b"
         rf"|infiniband/(?P<file>{_NAME})/ports/\d+/state:(?:\d: )?(?P<shown>{_STATE})\b)"
     ),
-    "interface": (
+    "interface": regex(
         r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
         r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
     ),
-    "beside": r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu):",
-    "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
-    "uverbs": r"\buverbs\d{1,3}\b",
-    "gid": (
+    "beside": regex(r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu):"),
+    "rdma_device": regex(r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}"),
+    "uverbs": regex(r"\buverbs\d{1,3}\b"),
+    "gid": regex(
         rf"\s*(?:(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+(?P<gid>[0-9a-f:]{{39}})\s+"
         r"(?:[\d.]+\s+)?|GID\[ {0,3}(?P<number>\d{1,4})\]:\s+(?P<printed>[0-9a-f:.]{2,45}), RoCE )"
         r"(?P<version>v[12])\b"
     ),
-    "hca_id": rf"hca_id:\s*({_NAME})\s*$",
-    "asked_device": rf"\bibv_devinfo\b.{{0,40}}? -d ?({_NAME})",
-    "not_connected": r"\s*(?:Failed to modify QP \d+ to RTR|Unable to Connect the HCA's)",
-    "empty_gid": r"\s*GID: 00?(?::00?){15}\s*",
-    "override": r"\s*(?:alias (?:nvidia|nv)[\w-]* off"
-    r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*",
-    "blacklist": r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*",
-    "segments": r"PYTORCH_(?:CUDA_)?ALLOC_CONF\W{1,6}.{0,80}expandable_segments\W{1,3}[Tt]rue",
-    "transports": r"\bUCX_TLS=[\"']?([a-z][\w,]{0,80})",
-    "for_gpus": r"\ball\b|cuda|gdr_copy",
-    "taken_for_host": r"UCX CUDA support was not found|memory is detected as host"
-    r"|invalid permissions for mapped object",
-    "command": r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS=",
-    "limit": (
+    "hca_id": regex(rf"hca_id:\s*({_NAME})\s*$"),
+    "asked_device": regex(rf"\bibv_devinfo\b.{{0,40}}? -d ?({_NAME})"),
+    "not_connected": regex(r"\s*(?:Failed to modify QP \d+ to RTR|Unable to Connect the HCA's)"),
+    "empty_gid": regex(r"\s*GID: 00?(?::00?){15}\s*"),
+    "override": regex(
+        r"\s*(?:alias (?:nvidia|nv)[\w-]* off"
+        r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*"
+    ),
+    "blacklist": regex(r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*"),
+    "segments": regex(r"PYTORCH_(?:CUDA_)?ALLOC_CONF\W{1,6}.{0,80}expandable_segments\W{1,3}[Tt]rue"),
+    "transports": regex(r"\bUCX_TLS=[\"']?([a-z][\w,]{0,80})"),
+    "for_gpus": regex(r"\ball\b|cuda|gdr_copy"),
+    "taken_for_host": regex(
+        r"UCX CUDA support was not found|memory is detected as host"
+        r"|invalid permissions for mapped object"
+    ),
+    "command": regex(r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS="),
+    "limit": regex(
         r"\s*(?:max locked memory\s+\(kbytes, -l\)|-l: locked-in-memory size \(kbytes\))"
         r"\s+(?P<kbytes>\d{1,12})"
         r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
-    "alone": r"\bulimit (?:-[HS] )?-[HS]?l\b",
-    "kbytes": r"\s*(?:\d{1,4}: )?(?P<kbytes>\d{1,12})\s*$",
-    "gid_index": rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b",
-    "listed_gpu": (
+    "alone": regex(r"\bulimit (?:-[HS] )?-[HS]?l\b"),
+    "kbytes": regex(r"\s*(?:\d{1,4}: )?(?P<kbytes>\d{1,12})\s*$"),
+    "gid_index": regex(rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b"),
+    "listed_gpu": regex(
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"
         r"(?P<name>(?:NVIDIA|GRID|Tesla) [\w -]{2,40}?)(?= \(|\]|\s{2,}|\s*$)"
     ),

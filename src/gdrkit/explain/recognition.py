@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import re
-
 from gdrkit import catalogue
 from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine, is_record
+from gdrkit.formats.regex import regex
 from gdrkit.messages.strerror import in_english
 
 
@@ -26,7 +24,7 @@ def is_message(text: str, *, fenced: bool = False) -> bool:
     if found is None or not (found.causes or "error" in found.values):
         return False
     before, _, after = in_english(text).partition(found.words)
-    return fenced or (_is_prefix(before) and not _compiled("talk").match(after))
+    return fenced or (_is_prefix(before) and not _PATTERNS["talk"].match(after))
 
 
 MOST_WORDS = 14
@@ -36,21 +34,16 @@ MOST_WORDS = 14
 def _is_prefix(text: str) -> bool:
     """Whether a text may be what a logger prints before a message: times, levels, places; no words."""
     words = text.split()
-    return len(words) <= MOST_WORDS and all(_compiled("prefix").fullmatch(word) for word in words)
+    return len(words) <= MOST_WORDS and all(_PATTERNS["prefix"].fullmatch(word) for word in words)
 
 
 _PATTERNS = {
     # A word with a sign or a digit that no sentence has, a level, or the name of a program.
-    "prefix": (
+    "prefix": regex(
         r"(?=\S*[\d\[\]()<>/=_|@#{}])\S{1,200}|\S*(?:Error|Exception|Warning):|[-*.,:]+|[A-Z]{3,12}:?"
         r"|(?i:error|warning|warn|info|fatal|kernel|terminate|what):?"
     ),
-    "talk": (
+    "talk": regex(
         r"[`'\"*.,]*\s*(?:is|was|means?|errors?|messages?|appears?|comes?|in my|when I|but|and then)\b"
     ),
 }
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable, Mapping
 
 from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.assignments import NAME, OPTIONS, assigned, declared
 from gdrkit.facts.kubernetes import settings_of
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_text import documents
 
 Setting = tuple[str, str]
 """The name of a variable, and its value."""
 
 _PATTERNS = {
-    "named": rf"(?:-\s+)?[\"']?name[\"']?:\s*[\"']?(?P<name>{NAME})[\"']?,?",  # Kubernetes, before its value
-    "value": r"[\"']?value[\"']?:\s*(?P<value>\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s,;}#\"']{1,400})",
+    "any": regex(NAME),
+    "named": regex(
+        rf"(?:-\s+)?[\"']?name[\"']?:\s*[\"']?(?P<name>{NAME})[\"']?,?"
+    ),  # Kubernetes, before its value
+    "value": regex(r"[\"']?value[\"']?:\s*(?P<value>\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s,;}#\"']{1,400})"),
 }
 
 
@@ -30,11 +33,11 @@ def settings(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
         if line.kind == "quoted" or line.number in found:
             continue
         text = line.text.strip()
-        value = _compiled("value").fullmatch(text) if named else None
+        value = _PATTERNS["value"].fullmatch(text) if named else None
         if value is not None:
             found[line.number] = ((named, value["value"].strip("\"'")),)
-        mentioned = _compiled("any").search(text) is not None
-        name = _compiled("named").fullmatch(text) if mentioned else None
+        mentioned = _PATTERNS["any"].search(text) is not None
+        name = _PATTERNS["named"].fullmatch(text) if mentioned else None
         named = name["name"] if name is not None else ""
         if mentioned and (given := _of_line(line, text)):
             found[line.number] = given
@@ -44,7 +47,7 @@ def settings(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
 def _of_manifests(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
     found: dict[int, tuple[Setting, ...]] = {}
     for first, text in manifests(lines).items():
-        if _compiled("any").search(text) is None:
+        if _PATTERNS["any"].search(text) is None:
             continue
         for document in documents(text):
             for number, name, value, _ in settings_of(document.value) if document.value else ():
@@ -66,8 +69,3 @@ def _of_line(line: TextLine, text: str) -> tuple[Setting, ...]:
 def as_line(settings: Iterable[Setting]) -> str:
     """Settings in the form in which facts/assignments.py reads them again."""
     return "".join(f' -x {name}="{value}"' for name, value in settings)
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(NAME if name == "any" else _PATTERNS[name])

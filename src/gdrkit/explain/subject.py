@@ -11,45 +11,58 @@ from msgspec import Struct
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.products import products
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
 _PATTERNS = {
-    "rdma": (
+    "rdma": regex(
         r"\bUCX\b|\blibibverbs|\bfi_[a-z]{2,}|\bGPU ?Direct\b|\bTCPXO?\b"
         r"|(?<!NET/)\bIB (?:\w+ ){0,2}(?:cards?|NICs?|networks?|devices?|adapters?|ports?)\b"
         r"|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
         r"|\bib_(?:write|read|send)_(?:bw|lat)\b|\bperftest\b|\bRoCE|\bConnectX|NVSHMEM|nvshmem"
-        r"|\bibv_|\bmlnx|\bOFED\b|\bnv(?:idia)?[-_]p2p|GPU memory.{0,20}regist"
+        r"|\bibv_|\bmlnx|\bOFED\b|\bnv(?:idia)?[-_]p2p|GPU memory.{0,20}regist",
+        re.IGNORECASE,
     ),
-    "dmabuf": r"dma[-_ ]?buf",
-    "direct": (
+    "dmabuf": regex(r"dma[-_ ]?buf", re.IGNORECASE),
+    "direct": regex(
         r"GPU ?Direct|\bGDR|peer_?mem|dma[-_ ]?buf|regist|ibv_reg|use_cuda|nv[-_]?p2p|nvidia_p2p|gdr_?copy"
         r"|gdrdrv"
-        r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b"
+        r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b",
+        re.IGNORECASE,
     ),
-    "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
-    "crash": (
+    "desktop": regex(r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b", re.IGNORECASE),
+    "crash": regex(
         r"\bSIG(?:SEGV|ABRT|BUS)\b|\bseg(?:mentation |mentation-)?fault|\bsegfault|\bcore dumped\b"
-        r"|\billegal memory access|undefined symbol|\bibv_reg_\w*mr\w*\b.{0,20}\bfail"
+        r"|\billegal memory access|undefined symbol|\bibv_reg_\w*mr\w*\b.{0,20}\bfail",
+        re.IGNORECASE,
     ),
-    "collective": r"nccl\w*",
-    "nodes": r"\bnNodes (\d{1,7})\b",
-    "rank": r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
-    r" nranks (?P<ranks>\d{1,7}) ",
+    "collective": regex(r"nccl\w*", re.IGNORECASE),
+    "nodes": regex(r"\bnNodes (\d{1,7})\b", re.IGNORECASE),
+    "rank": regex(
+        r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
+        r" nranks (?P<ranks>\d{1,7}) ",
+        re.IGNORECASE | re.MULTILINE,
+    ),
     # NCCL since 2.21, and Mooncake's choice without a NIC
-    "over_nvlink": r"\bMNNVL 1\b|Using cross-node NVLink transport|Using MNNVL transport",
-    "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
-    "rccl": r"\b(?:RCCL version|HIP version|ROCm version) ?:? ?\d",
-    # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
-    "nvidia": (
-        r"\bnvidia(?![-_ ]?peer)|\bcuda\w*|\bnccl(?!_)|GeForce|\bTesla\b|\bRTX\b|\b(?:[AHBV][12]00"
-        r"|H20|H800|A800|GB10|GB[23]00)\b"
+    "over_nvlink": regex(
+        r"\bMNNVL 1\b|Using cross-node NVLink transport|Using MNNVL transport", re.IGNORECASE
     ),
-    "foreign": (
+    "gpu": regex(
+        r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs", re.IGNORECASE
+    ),
+    "rccl": regex(r"\b(?:RCCL version|HIP version|ROCm version) ?:? ?\d", re.IGNORECASE),
+    # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
+    "nvidia": regex(
+        r"\bnvidia(?![-_ ]?peer)|\bcuda\w*|\bnccl(?!_)|GeForce|\bTesla\b|\bRTX\b|\b(?:[AHBV][12]00"
+        r"|H20|H800|A800|GB10|GB[23]00)\b",
+        re.IGNORECASE,
+    ),
+    "foreign": regex(
         r"(?P<AMD>\bROCm\w*|\bRCCL\b|\bamdkfd\b|\bHIP\b|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b"
         r"|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
-        r"|(?P<Intel>\bGaudi\b|\bHabana|\bPonte Vecchio\b|\bLevel Zero\b)"
+        r"|(?P<Intel>\bGaudi\b|\bHabana|\bPonte Vecchio\b|\bLevel Zero\b)",
+        re.IGNORECASE,
     ),
 }
 
@@ -70,11 +83,6 @@ _PROGRAMS = {
 @functools.cache
 def _program(name: str) -> re.Pattern[str]:
     return re.compile(_PROGRAMS.get(name, re.escape(name)), re.IGNORECASE)
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.IGNORECASE | re.MULTILINE * (name == "rank"))
 
 
 class Topics(Struct, frozen=True):
@@ -103,9 +111,9 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
     words = "\n".join(line.text[:MAX_CHARACTERS] for line in first)
     printed = "\n".join(line.text[:MAX_CHARACTERS] for line in first if line.kind in ("machine", "shown"))
     names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop", "crash")
-    found = {name: _compiled(name).search(words) is not None for name in names}
+    found = {name: _PATTERNS[name].search(words) is not None for name in names}
     gpu = found["gpu"] or found["desktop"] or bool(products(words))
-    counts = set(_compiled("nodes").findall(words))
+    counts = set(_PATTERNS["nodes"].findall(words))
     return Topics(
         gpu,
         found["rdma"],
@@ -114,7 +122,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         found["collective"],
         _maker(words, printed),
         counts == {"1"} or (not counts and _has_one_host(words)),
-        _compiled("over_nvlink").search(words) is not None,
+        _PATTERNS["over_nvlink"].search(words) is not None,
         products(printed),
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
@@ -123,7 +131,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
 
 def _has_one_host(words: str) -> bool:
     """Whether NCCL logs every rank of its largest job, and all of them on one host."""
-    found = [match.groupdict() for match in _compiled("rank").finditer(words)]
+    found = [match.groupdict() for match in _PATTERNS["rank"].finditer(words)]
     hosts = {one["host"] for one in found}
     ranks = max((int(one["ranks"]) for one in found), default=0)
     return len(hosts) == 1 and ranks > 1 and len({one["rank"] for one in found}) == ranks
@@ -135,8 +143,8 @@ def _maker(words: str, printed: str) -> str:
 
     AMD's library prints `NCCL INFO` before each line: ROCm/rccl src/debug.cc, src/init.cc.
     """
-    if _compiled("rccl").search(printed):
+    if _PATTERNS["rccl"].search(printed):
         return "AMD"
-    found = Counter(match.lastgroup for match in _compiled("foreign").finditer(words) if match.lastgroup)
+    found = Counter(match.lastgroup for match in _PATTERNS["foreign"].finditer(words) if match.lastgroup)
     name, times = found.most_common(1)[0] if found else ("", 0)
-    return name if times > sum(1 for _ in _compiled("nvidia").finditer(words)) else ""
+    return name if times > sum(1 for _ in _PATTERNS["nvidia"].finditer(words)) else ""

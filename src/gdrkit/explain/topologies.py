@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ from gdrkit.explain.readings import MAY_SHOW, Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -22,9 +22,9 @@ def topology_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if matrix is None:
         return
     shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
-    rows = [found for found in shown if _compiled("row").match(found[1].text)]
+    rows = [found for found in shown if _PATTERNS["row"].match(found[1].text)]
     if not _has_nics(matrix):
-        if rows and any(_compiled("head").match(line.text) for _, line in shown):
+        if rows and any(_PATTERNS["head"].match(line.text) for _, line in shown):
             yield Reading(rows[0][1], rows[0][0], ("no-rdma-device",), STATE)
         return
     far: dict[str, list[str]] = {}
@@ -56,7 +56,7 @@ def topology_row(lines: tuple[TextLine, ...]) -> TextLine | None:
     """The first row of the matrix of `nvidia-smi topo -m` in a text; None if it has none."""
     if _matrix(lines) is None:
         return None
-    return next((line for line in lines if _compiled("row").match(line.text)), None)
+    return next((line for line in lines if _PATTERNS["row"].match(line.text)), None)
 
 
 def lists_nics(lines: tuple[TextLine, ...]) -> bool:
@@ -66,24 +66,19 @@ def lists_nics(lines: tuple[TextLine, ...]) -> bool:
 
 
 def _has_nics(matrix: topo_matrix.Matrix) -> bool:
-    return any(_compiled("nic").match(name) for name in matrix.names)
+    return any(_PATTERNS["nic"].match(name) for name in matrix.names)
 
 
 def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
     """The distance of the nearest NIC, and its name; None if the matrix has none."""
-    nics = [name for name in matrix.names if _compiled("nic").match(name)]
+    nics = [name for name in matrix.names if _PATTERNS["nic"].match(name)]
     cells = [(matrix.cells.get((gpu, nic), ""), nic) for nic in nics]
     known = [cell for cell in cells if cell[0] in DISTANCES]
     return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.MULTILINE)
-
-
 _PATTERNS = {
-    "row": r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b",
-    "head": r"^\s*(?:GPU\d+\s+)+CPU Affinity",
-    "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
+    "row": regex(r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b", re.MULTILINE),
+    "head": regex(r"^\s*(?:GPU\d+\s+)+CPU Affinity", re.MULTILINE),
+    "nic": regex(r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns", re.MULTILINE),
 }

@@ -21,6 +21,7 @@ from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine
 from gdrkit.explain.recognition import is_output
 from gdrkit.formats.container_log import CRI, logged_line
+from gdrkit.formats.regex import regex
 
 MOST_WRAPPERS = 5
 """Wrappers around one line at most: a collector's JSON, a runtime's time, a launcher's tag, and more."""
@@ -132,23 +133,20 @@ def _wrappers() -> tuple[tuple[re.Pattern[str], Callable[[dict[str, str]], str]]
 
 
 _MARKUP = {
-    "entity": r"&(?:#\d{1,6}|#x[0-9a-fA-F]{1,6}|lt|gt|amp|quot|apos|nbsp);",
-    "tag": r"</?(?:pre|code|p|br|div|span|samp|kbd|tt|li|td|tr|font|b|strong|em)(?: [^<>]{0,200})? ?/?>",
-    "colour": r"(?:\^\[|\\x1b|\\u001b|\\033|\\e)\[[0-9;]{0,12}m",
+    "entity": regex(r"&(?:#\d{1,6}|#x[0-9a-fA-F]{1,6}|lt|gt|amp|quot|apos|nbsp);"),
+    "tag": regex(
+        r"</?(?:pre|code|p|br|div|span|samp|kbd|tt|li|td|tr|font|b|strong|em)(?: [^<>]{0,200})? ?/?>"
+    ),
+    "colour": regex(r"(?:\^\[|\\x1b|\\u001b|\\033|\\e)\[[0-9;]{0,12}m"),
 }
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_MARKUP[name])
 
 
 def _without_markup(text: str) -> str:
     """The text with HTML entities decoded, and without HTML tags and colours that are spelt out."""
-    if "<" in text and _compiled("tag").search(text):
-        text = _compiled("tag").sub("", text)
-    if "&" in text and _compiled("entity").search(text):
+    if "<" in text and _MARKUP["tag"].search(text):
+        text = _MARKUP["tag"].sub("", text)
+    if "&" in text and _MARKUP["entity"].search(text):
         text = html.unescape(text).replace("\u00a0", " ")
     if "[" in text and ("\\" in text or "^" in text):
-        text = _compiled("colour").sub("", text)
+        text = _MARKUP["colour"].sub("", text)
     return text

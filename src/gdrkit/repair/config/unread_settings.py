@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from gdrkit.facts.assignments import NAME, commands_of
+from gdrkit.formats.regex import regex
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.semantic_check import setting_faults
 
@@ -18,7 +18,7 @@ FORMS = "ENV, export, env, -e, -x, --export or a mapping"
 def active_lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a text without comments: their numbers, and each with those that continue it."""
     for number, line in commands_of(text):
-        if not _compiled("comment").match(line):
+        if not _PATTERNS["comment"].match(line):
             yield number, line
 
 
@@ -42,15 +42,15 @@ def unread_faults(text: str, read: set[tuple[str, str]]) -> Iterator[ConfigFault
     reported: set[str] = set()
     lines = text.split("\n")
     for first, line in active_lines(text):
-        if argument := _compiled("argument").match(line):  # not in the environment of a job
+        if argument := _PATTERNS["argument"].match(line):  # not in the environment of a job
             default[argument["name"]] = argument["value"].strip("\"'")
             continue
-        for found in _compiled("mention").finditer(line):
+        for found in _PATTERNS["mention"].finditer(line):
             name, value = found["name"], found["value"]
             if name in reported or _is_read(read, name, value):
                 continue
             number = own_line(lines, first, name)
-            refers = _compiled("reference").fullmatch(value)
+            refers = _PATTERNS["reference"].fullmatch(value)
             other = (refers["name"] or refers["braced"]) if refers else ""
             given = (default.get(other) or refers["default"]) if refers else ""
             if given and (faults := _faults(number, name, given)):
@@ -76,14 +76,11 @@ def _faults(line: int, name: str, value: str) -> list[ConfigFault]:
 
 
 _PATTERNS = {
-    "comment": r"\s*#(?!SBATCH |PBS )",  # Slurm and PBS read options of a job from comments
-    "argument": r"^\s*(?i:ARG)\s+(?P<name>\w+)=(?P<value>\S+)",
-    "mention": rf"(?<![\w$-])(?P<name>{NAME})[\"']?\]?\s*[=:,]\s*[\"']?"
-    r"(?P<value>\$\{[^}\s]+\}|[^\s\"',;)}]+)",
-    "reference": r"\$(?:(?P<name>\w+)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})",
+    "comment": regex(r"\s*#(?!SBATCH |PBS )"),  # Slurm and PBS read options of a job from comments
+    "argument": regex(r"^\s*(?i:ARG)\s+(?P<name>\w+)=(?P<value>\S+)"),
+    "mention": regex(
+        rf"(?<![\w$-])(?P<name>{NAME})[\"']?\]?\s*[=:,]\s*[\"']?"
+        r"(?P<value>\$\{[^}\s]+\}|[^\s\"',;)}]+)"
+    ),
+    "reference": regex(r"\$(?:(?P<name>\w+)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})"),
 }
-
-
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
