@@ -196,8 +196,9 @@ def test_a_prompt_may_be_the_name_of_a_host_alone():
     }
 
 
-def test_a_word_for_any_machine_before_a_prompt_names_none():
-    assert hosts("host$ uname -r\n6.8.0\n") == {1: "", 2: ""}
+@pytest.mark.parametrize("prompt", ["host$", "root@host:~#", "[node ~]$", "server:~$"])
+def test_a_word_for_any_machine_before_a_prompt_names_none(prompt: str):
+    assert hosts(f"{prompt} uname -r\n6.8.0\n") == {1: "", 2: ""}
 
 
 @pytest.mark.parametrize("line", ["It costs 5$ per hour", "US$ 20 is what it costs", "c# is a language"])

@@ -257,11 +257,11 @@ def typed(text: str) -> TypedCommand | None:
         bare = found.groupdict().get("bare") if found is not None else None
         host = (found["host"] or bare or "") if found is not None else ""
         if found is not None and (host or found["sign"] in "$%" or _is_command(found["command"])):
-            return TypedCommand(found["command"].strip().rstrip("`"), "" if host in NO_NAMES else host)
+            return TypedCommand(found["command"].strip().rstrip("`"), _named(host))
         if found is None and (named := _PATTERNS["host_prompt"].match(text)) is not None:
             command = (named["command"] or "").strip()
             if named["path"] or _is_command(command):
-                return TypedCommand(command, named["host"])
+                return TypedCommand(command, _named(named["host"]))
         empty = _PATTERNS["empty_prompt"].match(text) if found is None else None
         if empty is not None:
             return TypedCommand("", empty["host"] or "")
@@ -269,6 +269,11 @@ def typed(text: str) -> TypedCommand | None:
     if _is_command(command) and not is_machine(text):
         return TypedCommand(command, prompted=False)
     return None
+
+
+def _named(host: str) -> str:
+    """The host of a prompt; "" if its word names no machine."""
+    return "" if host in NO_NAMES else host
 
 
 def _is_command(text: str) -> bool:
