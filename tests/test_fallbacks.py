@@ -10,7 +10,6 @@ from tools.architecture import SOURCE
 MISSING = {"EvidenceAbsent", "EvidenceMissing"}
 HOME = "node/fallbacks.py"
 BY_HAND = {
-    "repair/remedies/plan.py": "without an index of modules the loader is not even imported",
     "facts/module_lookup.py": "absent is a result there: only an index that was not collected has a text",
 }
 """Files with a function that gives a default itself, and why. A new row needs a reason as good."""

@@ -36,9 +36,8 @@ class ImmutableSystem(Struct, frozen=True, kw_only=True):
     ways: dict[Change, Way]
     cannot: dict[Change, str]  # why not; of those that it lists in neither, the image decides
     container: str  # the command that runs another one in a privileged container, with an image of yours
-    takes: frozenset[str] = (
-        frozenset()
-    )  # kinds of `gdr config` that write files of a host, and that it reads
+    # kinds of `gdr config` that write files of a host, and that it reads
+    takes: frozenset[str] = frozenset()
     operators: bool = False  # the GPU Operator and the Network Operator install its drivers
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gdrkit.catalogue import Code, consumer_of, every_rule
-from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.evidence import MissingReason
 from gdrkit.facts.modules import PEERMEM, require_index
 from gdrkit.facts.rdma import Pair
 from gdrkit.facts.secure_boot import signatures_needed
@@ -122,10 +122,8 @@ def _names(chain: Chain) -> set[str]:
 
 def predicted(node: Node) -> Prediction | None:
     """What modprobe would report for nvidia-peermem; None if the evidence does not suffice."""
-    try:
-        require_index(node)
-    except EvidenceMissing:  # as in a container, which does not need the loader then
-        return None
+    if not if_missing(False, lambda: require_index(node) is None):
+        return None  # as in a container, which does not need the loader then
     from gdrkit.loader import modprobe
 
     return if_missing(None, modprobe, node, PEERMEM)
