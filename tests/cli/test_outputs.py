@@ -30,6 +30,7 @@ CALLS = {
 }
 FOLDERS = (("man", "--output"),)
 """They write a folder, and make it."""
+WITHOUT_FORCE = ("export", "--output")
 FILES = [pytest.param(key, id=" ".join(key)) for key in CALLS if key not in FOLDERS]
 
 
@@ -51,13 +52,17 @@ def test_every_option_that_writes_is_tried_here():
     assert found == CALLS.keys()
 
 
-@pytest.mark.parametrize("key", FILES)
-@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "force"])
+FORCED = [param for param in FILES if param.values[0] != WITHOUT_FORCE]
+
+
+@pytest.mark.parametrize(
+    ("key", "force"),
+    [pytest.param(*one.values, force, id=f"{one.id}{' '.join(('', *force))}")
+     for force, some in (((), FILES), (("--force",), FORCED)) for one in some],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["folder", "link", "link to nothing", "pipe", "missing"])
 def test_what_is_not_a_file_is_never_replaced(key, force, kind, tmp_path, capsys):
     """The advice to replace it would be none: --force replaces files alone."""
-    if key[0] == "export":
-        force = ()  # it has no --force
     path = tmp_path / ("no/f" if kind == "missing" else "f")
     (tmp_path / "mine").write_text("mine\n")
     match kind:

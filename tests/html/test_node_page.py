@@ -206,8 +206,12 @@ def test_processes_that_use_a_direct_path_now_are_named_with_their_job_and_the_r
 
 def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table():
     _, text = made("rail-down")
-    lines = re.findall(r"</table>(?:(?!<table>).)*?Also read: (.*?)</", text, re.DOTALL)
-    assert lines and "lib/modules/6.8.0-45-generic" in "".join(lines)
+    details = re.findall(r"<details.*?</details>", text, re.DOTALL)
+    rows, _, below = next(one for one in details if "Also read: " in one).partition("Also read: ")
+    read = re.findall(r"<code>(.*?)</code>", below.partition("</p>")[0])
+    folder = "lib/modules/6.8.0-45-generic"
+    assert read == [folder, "proc/sys/kernel/osrelease", f"{folder}/modules.dep.bin"]
+    assert "<td><code>" in rows and not any(f"<td><code>{path}</code>" in rows for path in read)
 
 
 @pytest.mark.parametrize("name", ["rail-down", "gb200-force-pcie", "h200-vm", "talos"])

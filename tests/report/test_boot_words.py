@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gdrkit.cli.exit import STYLES
-from gdrkit.diagnosis import node_of, report_on
+from gdrkit.diagnosis import node_of
 from gdrkit.evidence.target import open_host
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
@@ -18,13 +18,13 @@ from gdrkit.fleet.text import text as fleet_text
 from gdrkit.html.node_page import NodeReport, node_page
 from gdrkit.report.answers import answers
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
-from gdrkit.report.document import NextBootSection, Report
+from gdrkit.report.document import NextBootSection
 from gdrkit.report.exit_code import exit_code
 from gdrkit.report.line import line
 from gdrkit.report.metrics import node_metrics
 from gdrkit.report.text import text
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import laid_down
+from tests.evidence_nodes import diagnosed, laid_down
 
 WORKS, BY_HAND, OFED = "dgx-a100-proprietary", "volta-proprietary", "ofed-upgraded"
 
@@ -34,19 +34,14 @@ def node(name: str):
     return node_of(open_host(str(laid_down(name))))
 
 
-@functools.cache
-def report(name: str) -> Report:
-    return report_on(node(name))
-
-
 def lost(name: str) -> NextBootSection:
-    after = lost_at_boot(report(name))
+    after = lost_at_boot(diagnosed(name))
     assert after is not None
     return after
 
 
 def rows(name: str) -> dict[str, str]:
-    return {row[3]: row[2] for row in answers(report(name), "dgx.tar.gz")}
+    return {row[3]: row[2] for row in answers(diagnosed(name), "dgx.tar.gz")}
 
 
 def test_the_first_screen_says_it_and_what_to_do_before_the_reboot():
@@ -66,26 +61,26 @@ def test_a_warning_of_today_comes_after_it():
 
 
 def test_a_node_that_stays_ready_says_nothing_of_a_boot():
-    assert lost_at_boot(report(WORKS)) is None
+    assert lost_at_boot(diagnosed(WORKS)) is None
     assert "boot" not in "".join(rows(WORKS).values())
-    assert "boot" not in line(report(WORKS))
-    assert "on the answer now" not in text(report(WORKS))
+    assert "boot" not in line(diagnosed(WORKS))
+    assert "on the answer now" not in text(diagnosed(WORKS))
 
 
 def test_notes_have_no_effect_now():
-    assert "\nNotes, without effect on the answer now\n" in text(report(BY_HAND))
+    assert "\nNotes, without effect on the answer now\n" in text(diagnosed(BY_HAND))
 
 
 @pytest.mark.parametrize("name", [BY_HAND, OFED])
 def test_the_line_says_it_in_80_characters(name):
-    words = line(report(name))
+    words = line(diagnosed(name))
     assert len(words) <= 80
     assert f"ready now, blocked after the next boot: {lost(name).cause}" in words
 
 
 def test_the_exit_code_is_a_warning_and_the_node_stays_in_service():
-    assert exit_code(report(BY_HAND)) == 1
-    assert exit_code(replace(report(BY_HAND), next_boot=None)) == 0
+    assert exit_code(diagnosed(BY_HAND)) == 1
+    assert exit_code(replace(diagnosed(BY_HAND), next_boot=None)) == 0
     assert {style: codes[1] for style, codes in STYLES.items()} == {
         "gdr": 1,
         "nagios": 1,
@@ -96,12 +91,12 @@ def test_the_exit_code_is_a_warning_and_the_node_stays_in_service():
 
 def test_a_state_that_is_not_known_counts_for_nothing():
     section = replace(lost(BY_HAND), state=State.UNKNOWN)
-    assert exit_code(replace(report(BY_HAND), next_boot=section)) == 0
+    assert exit_code(replace(diagnosed(BY_HAND), next_boot=section)) == 0
 
 
 def test_a_node_that_is_blocked_now_is_blocked_not_later():
-    blocked = replace(report(BY_HAND).verdict, state=State.BLOCKED)
-    assert lost_at_boot(replace(report(BY_HAND), verdict=blocked)) is None
+    blocked = replace(diagnosed(BY_HAND).verdict, state=State.BLOCKED)
+    assert lost_at_boot(replace(diagnosed(BY_HAND), verdict=blocked)) is None
 
 
 def test_commands_for_another_kernel_are_named_as_they_are():
@@ -112,15 +107,15 @@ def test_commands_for_another_kernel_are_named_as_they_are():
 
 
 def test_the_metric_has_one_series_for_each_state():
-    found = {metric.name: metric for metric in node_metrics(report(BY_HAND), None)}
+    found = {metric.name: metric for metric in node_metrics(diagnosed(BY_HAND), None)}
     series = dict(found["gdr_next_boot_state"].series)
     assert series["dgx1-07", "nccl", "blocked"] == 1 and sum(series.values()) == 1
-    absent = node_metrics(replace(report(BY_HAND), next_boot=None), None)
+    absent = node_metrics(replace(diagnosed(BY_HAND), next_boot=None), None)
     assert "gdr_next_boot_state" not in {metric.name for metric in absent}
 
 
 def test_the_page_says_it():
-    shown = report(BY_HAND)
+    shown = diagnosed(BY_HAND)
     page = node_page(
         NodeReport(shown, None, None, why_no_picture="", source="dgx.tar.gz", target="dgx.tar.gz", made="")
     )
@@ -129,7 +124,7 @@ def test_the_page_says_it():
 
 
 def test_a_fleet_has_a_group_of_such_nodes_beside_those_that_stay_ready():
-    listed = [row_of(node(name), report(name), name) for name in (BY_HAND, WORKS)]
+    listed = [row_of(node(name), diagnosed(name), name) for name in (BY_HAND, WORKS)]
     fleet = build(listed)
     assert fleet.counts == {Standing.NEXT_BOOT: 1, Standing.READY: 1}
     group = fleet.groups[0]
@@ -139,6 +134,6 @@ def test_a_fleet_has_a_group_of_such_nodes_beside_those_that_stay_ready():
         "dgx1-07",
     )
     assert group.advice.startswith("Before the reboot: `gdr fix --steps persist-peermem`")
-    assert boot_sentence(report(BY_HAND), lost(BY_HAND)) == group.summary
+    assert boot_sentence(diagnosed(BY_HAND), lost(BY_HAND)) == group.summary
     assert "1 ready now, blocked after the next boot; 1 ready" in fleet_text(fleet)
     assert fleet_exit_code(fleet) == 1
