@@ -198,10 +198,8 @@ _RETURNED, _FAILED = "its init returned 0", "its init failed"
 _OTHER_RETURNED, _OTHER_FAILED = "the init of another returned 0", "the init of a dependency failed"
 
 
-def by_an_init(row: Comparison) -> bool:
-    """Whether a result is open because what an init returns is in no bundle."""
-    inits = (_UNTRACED, _RETURNED, _FAILED, _OTHER_RETURNED, _OTHER_FAILED)
-    return row.result is Result.OPEN and row.reason in inits
+INITS = (_UNTRACED, _RETURNED, _FAILED, _OTHER_RETURNED, _OTHER_FAILED)
+"""Reasons of open results for which no bundle could decide: what an init returns is in none."""
 
 
 def reason(case: Recorded) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -25,32 +26,32 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def lab() -> str:
-    """Every recorded case of the lab, compared with the prediction. What a module's own init returns is in
-    no bundle, so that these open cases have a column of their own."""
-    from lab.compare import Result, by_an_init, compare, counts
+    """Every recorded case of the lab by the word kept for it, which tests/lab/test_golden.py compares with
+    the prediction. What a module's own init returns is in no bundle, so that these open cases have a column
+    of their own."""
+    from lab.compare import INITS, Result
     from lab.kernels import FLAVOURS
-    from lab.predictor import predict
 
-    from lab import golden
+    from lab import golden, words
 
-    rows: list[tuple[object, ...]] = []
-    sums = dict.fromkeys(Result, 0)
+    inits = {f"{Result.OPEN}: {reason}" for reason in INITS}
+    rows: list[tuple[str, list[int]]] = []
     for flavour in FLAVOURS:
-        sessions = golden.recorded(flavour.name)
-        if not sessions:
+        if not (sessions := golden.recorded(flavour.name)):
             continue
-        contents = golden.read_contents(flavour.name)
-        found = [
-            row for name in sessions for row in compare(golden.read(flavour.name, name), contents, predict)
-        ]
-        totals = counts(found)
-        sums = {result: sums[result] + totals[result] for result in Result}
-        inits = sum(by_an_init(row) for row in found)
+        found: list[str] = []
+        for name in sessions:
+            cases = (case.name for case in golden.read(flavour.name, name).cases)
+            found += words.expected(flavour.name, name, cases).values()
+        totals = Counter(re.split("[:,]", word)[0] for word in found)
         results = [totals[result] for result in Result]
-        rows.append((f"`{flavour.name}`", len(sessions), len(found), *results, totals[Result.OPEN] - inits))
-    sessions_and_rest = [sum(int(str(row[at])) for row in rows) for at in (1, -1)]
-    rows.append(("all", sessions_and_rest[0], sum(sums.values()), *sums.values(), sessions_and_rest[1]))
-    return table(("kernel", "profiles", "cases", *Result, "open, and not for an init"), rows)
+        own = totals[Result.OPEN] - sum(word in inits for word in found)
+        rows.append((f"`{flavour.name}`", [len(sessions), len(found), *results, own]))
+    sums = [sum(column) for column in zip(*(numbers for _, numbers in rows), strict=True)]
+    return table(
+        ("kernel", "profiles", "cases", *Result, "open, and not for an init"),
+        ((name, *numbers) for name, numbers in [*rows, ("all", sums)]),
+    )
 
 
 def lab_open() -> str:
