@@ -48,6 +48,41 @@ def test_with_an_excerpt_of_lspci_without_a_gpu_nvidia_smi_decides():
     assert len(pci.gpus(node)) == 2
 
 
+UEVENT = "PCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SUBSYS_ID=10DE:16C1\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2330\n", "2330\x19"),  # two lines become one
+        ("2330", "233"),
+        ("10DE:2330", "2330"),
+        ("2330", "233g"),
+        ("2330", "\u0662330"),  # a digit of another script
+        ("16C1", "16C1:1"),
+        ("30200", "3O200"),
+        ("30200", "1030200"),
+    ],
+)
+def test_a_function_whose_numbers_no_kernel_prints_is_not_read(old, new):
+    """Once such an id ended `gdr doctor` where it was read as a number."""
+    place = f"sys/bus/pci/devices/{GPU}/uevent"
+    assert pci.devices(Node(MemoryHost({place: UEVENT})))[0].device == "2330"
+    with pytest.raises(EvidenceMissing, match="garbled"):
+        pci.devices(Node(MemoryHost({place: UEVENT.replace(old, new)})))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("device", "0x23\n"), ("vendor", "0x10dE\n"), ("class", "0x0302\n")]
+)
+def test_neither_are_those_of_single_files(name, text):
+    folder = f"sys/bus/pci/devices/{GPU}"
+    files = {f"{folder}/vendor": "0x10de\n", f"{folder}/device": "0x2330\n", f"{folder}/class": "0x030200\n"}
+    assert pci.devices(Node(MemoryHost(files)))[0].device == "2330"
+    with pytest.raises(EvidenceMissing, match="garbled"):
+        pci.devices(Node(MemoryHost(files | {f"{folder}/{name}": text})))
+
+
 def test_bundles_without_uevent_give_the_same_device():
     whole = machine()
     bare = machine(without=(f"sys/devices/pci0000:15/{ROOT_PORT}/{UP}/{GPU_PORT}/{GPU}/uevent",))

@@ -30,6 +30,10 @@ DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D con
 
 _ADDRESS = regex(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.ASCII)
 """Any other name did not come from a kernel, and would end up in commands: drivers/pci/probe.c."""
+_IDS = regex(r"[0-9a-f]{4}:[0-9a-f]{4}", re.ASCII)
+_CLASS = regex(r"[0-9a-f]{6}", re.ASCII)
+"""As the kernel prints them; what reads a number from them relies on it. Source: drivers/pci/pci-driver.c,
+pci_uevent(); drivers/pci/pci-sysfs.c."""
 
 
 class PciDevice(Struct, frozen=True):
@@ -72,22 +76,27 @@ def _sysfs_device(node: Node, address: str) -> PciDevice:
     try:
         lines = node.text(f"{folder}/uevent").splitlines()
     except EvidenceMissing:
-        ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
+        vendor, device, class_code = (
+            node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")
+        )
         driver = f"{folder}/driver"
         name = node.resolve(driver).rsplit("/", 1)[-1] if there(node, driver) else ""
-        return PciDevice(address, ids[0], ids[1], ids[2], driver=name)
+        return _checked(PciDevice(address, vendor, device, class_code, driver=name))
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
-    if not device:
-        raise FormatError(f"no PCI_ID in the uevent of {address}")
-    return PciDevice(
-        address,
-        vendor,
-        device,
-        values.get("PCI_CLASS", "").lower().zfill(6),
-        subsystem=values.get("PCI_SUBSYS_ID", "").lower(),
-        driver=values.get("DRIVER", ""),
+    class_code = values.get("PCI_CLASS", "").lower().zfill(6)
+    subsystem = values.get("PCI_SUBSYS_ID", "").lower()
+    return _checked(
+        PciDevice(address, vendor, device, class_code, subsystem, driver=values.get("DRIVER", ""))
     )
+
+
+def _checked(found: PciDevice) -> PciDevice:
+    """The function. Raises FormatError if its numbers are none that a kernel prints."""
+    ids = [f"{found.vendor}:{found.device}", *([found.subsystem] if found.subsystem else [])]
+    if not all(map(_IDS.fullmatch, ids)) or not _CLASS.fullmatch(found.class_code):
+        raise FormatError(f"no PCI ids and class in sysfs of {found.address}")
+    return found
 
 
 @fact
