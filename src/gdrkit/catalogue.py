@@ -154,7 +154,7 @@ CODES: Mapping[str, str] = {
     "net-plugin-replaced": "programs.nccl.library_rules",
     "nvshmem-misses-peermem": "programs.nvshmem.rules",
     "perftest-tests-other-path": "programs.verbs.rules",
-    "send-needs-nvlink": "programs.nccl.library_rules",
+    "send-needs-nvlink": "programs.nccl.gpu_rules",
     "ucx-lacks-dmabuf": "programs.ucx.rules",
     "ucx-misses-peermem": "programs.ucx.rules",
     "verbs-library-old": "programs.verbs.rules",
@@ -208,40 +208,51 @@ CODES: Mapping[str, str] = {
 """The module that declares each code, by layer from the hardware up. The order is that of findings which are
 otherwise alike. It is written by hand, since only loading all rules would show which codes there are."""
 
-ABOUT_GPUS = frozenset({
-    "rules.acs_bits_differ",
-    "rules.acs_redirect",
-    "rules.bar1",
-    "rules.dependency_failed",
-    "rules.efa_mapping_refused",
-    "rules.gpu_cdmm",
-    "rules.gpu_kinds",
-    "rules.gpu_needs_reset",
-    "rules.gpu_refused",
-    "rules.gpu_states",
-    "rules.gpu_unsupported",
-    "rules.init_failed",
-    "rules.lock_inversion",
-    "rules.memory_not_registrable",
-    "rules.module_admission",
-    "rules.module_build",
-    "rules.module_configuration",
-    "rules.module_signature",
-    "rules.module_symbols",
-    "rules.nvswitch_fabric_down",
-    "rules.ofed_rebuilt_after_driver",
-    "rules.peermem_blocks_ofed",
-    "rules.peermem_not_loaded",
-    "rules.peermem_not_persistent",
-    "rules.peermem_redundant",
-    "rules.peermem_registration_refused",
-    "rules.peermem_stub",
-    "rules.rdma_lacks_peer_api",
-    "rules.topology_refused",
-    "rules.vmm_not_rdma_capable",
-})  # fmt: skip
-"""The modules whose rules all have GPUs, pairs or NVIDIA's modules for subjects: none of them is loaded
-where a node is known to have no GPU, and no driver that was loaded for one."""
+CALLED_FOR_BY: Mapping[str, frozenset[str]] = {
+    "a GPU": frozenset((
+        "programs.nccl.gpu_rules", "rules.acs_bits_differ", "rules.acs_redirect", "rules.bar1",
+        "rules.dependency_failed", "rules.driver_not_loaded", "rules.efa_mapping_refused", "rules.gpu_cdmm",
+        "rules.gpu_kinds", "rules.gpu_needs_reset", "rules.gpu_passed_through", "rules.gpu_refused",
+        "rules.gpu_states", "rules.gpu_unsupported", "rules.init_failed", "rules.lock_inversion",
+        "rules.memory_not_registrable", "rules.module_admission", "rules.module_build",
+        "rules.module_configuration", "rules.module_not_found", "rules.module_signature",
+        "rules.module_symbols", "rules.nvswitch_fabric_down", "rules.ofed_rebuilt_after_driver",
+        "rules.peermem_blocks_ofed", "rules.peermem_not_loaded", "rules.peermem_not_persistent",
+        "rules.peermem_redundant", "rules.peermem_registration_refused", "rules.peermem_stub",
+        "rules.rdma_lacks_peer_api", "rules.topology_refused", "rules.vmm_not_rdma_capable",
+    )),
+    "a NIC": frozenset((
+        "programs.nccl.gpu_rules", "rules.acs_redirect", "rules.data_direct_missing",
+        "rules.dmabuf_registration", "rules.driver_ignores_peer_memory", "rules.efa_mapping_refused",
+        "rules.gpu_cdmm", "rules.kernel_lacks_dmabuf", "rules.kernel_lacks_odp", "rules.memlock_limit",
+        "rules.memory_held_for_kexec", "rules.nic_ats_unexpected", "rules.nic_failed",
+        "rules.rdma_device_not_in_container", "rules.rdma_ports", "rules.read_request_small",
+        "rules.shared_nic", "rules.topology_refused",
+    )),
+    "a GPU or a NIC": frozenset((
+        "rules.device_not_answering", "rules.iommu", "rules.links",
+    )),
+    "NVIDIA's driver": frozenset((
+        "rules.driver_mismatch", "rules.driver_modified", "rules.driver_proprietary", "rules.mixed_signers",
+    )),
+    "pods": frozenset((
+        "rules.gpu_operator", "rules.manifest_invalid", "rules.policy_duplicate_key",
+        "rules.talos_no_peermem",
+    )),
+    "a log of a job": frozenset((
+        "programs.nccl.log_rules",
+    )),
+    "an expectation": frozenset((
+        "rules.expectation",
+    )),
+    "a message": frozenset((
+        "rules.device_file_stale", "rules.tcp_to_gpu", "rules.umad_device_missing",
+    )),
+}  # fmt: skip
+"""What calls for some modules of rules. Where a node is known to lack it, none of their rules has a subject
+or applies, so they are not loaded; a module that is named nowhere here is loaded for every node.
+verdict/called_for.py knows when a node lacks it; tests/verdict/test_called_for.py proves every entry, and
+that none is missing."""
 
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 """A code, for the documents: their schemas list every one."""

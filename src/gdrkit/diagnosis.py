@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.leading import leading_program
-from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, NextBootSection, PortSection, ProcessInUse, Report
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import GOOD, State
+from gdrkit.verdict.prediction import predicted
+
+if TYPE_CHECKING:
+    from gdrkit.repair.remedies.plan import Chain
 
 
 def diagnose(host: Host, consumer: str = "", expected: Supplied | None = None) -> Report:
@@ -25,13 +30,20 @@ def report_on(node: Node, consumer: str = "", *, brief: bool = False) -> Report:
     """The report on a node. A brief one, for fleets, has the verdict, findings and plan; it leaves out where
     each fix leads, the ceilings and the prediction of modprobe."""
     consumer = consumer or leading_program(node)
-    verdict = judge_node(node, asked=consumer)
-    plans = plan(node, verdict, consumer)
+    verdict = shown = judge_node(node, asked=consumer)
+    plans: tuple[Chain, ...] = ()
+    chains: tuple[Chain, ...] = ()
+    if verdict.has_remedy(consumer):
+        from gdrkit.repair.remedies.plan import explained, plan, what_then
+
+        plans = plan(node, verdict, consumer)
+        chains = () if brief else what_then(node, verdict, consumer)
+        shown = explained(node, verdict, consumer, plans)
     report = build(
         node,
-        explained(node, verdict, consumer, plans),
+        shown,
         consumer,
-        chains=() if brief else what_then(node, verdict, consumer),
+        chains=chains,
         plans=plans,
         prediction=None if brief else predicted(node),
         ceilings=None if brief else _ceilings,

@@ -7,7 +7,9 @@ import pytest
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.loader_log import load_lines, silent
-from gdrkit.rules.engine import logged_failure
+from gdrkit.rules.engine import judge, logged_failure
+from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
+from gdrkit.rules.rule import Unknown
 from tests.kernel_tree import KernelTree
 
 BOOT = "[    0.000000] Linux version 6.1.0-56-amd64 (gcc)\n"
@@ -81,3 +83,10 @@ def test_the_log_is_stale_for_what_a_step_changed() -> None:
         )
         is None
     )
+
+
+def test_the_log_is_no_evidence_for_a_rule_that_is_not_about_loading() -> None:
+    """No line of the loader has its code for a cause."""
+    node = a_log("usb 1-1: new device").node()
+    assert isinstance(judge(node, ofed_multiple_dkms, "node"), Unknown)
+    assert "dmesg" not in {source.name for source in node.trail(judge, ofed_multiple_dkms, "node").sources}

@@ -18,12 +18,13 @@ from gdrkit.repair.config.operators import gpu_operator
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.repair.platforms import doca
-from gdrkit.report.answers import advice as page_advice
-from gdrkit.report.answers import first_cause, now
+from gdrkit.report.answers import now
 from gdrkit.report.build import build
+from gdrkit.report.causes import first_cause
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_document import FixReport
 from gdrkit.report.fix_text import fix_text
+from gdrkit.report.pages import advice as page_advice
 from gdrkit.report.pages import code_page, sections, titles
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import judge_node

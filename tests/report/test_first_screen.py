@@ -11,7 +11,8 @@ from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
 from gdrkit.formats.expectation import parse
-from gdrkit.report.answers import answers, deciding, first_cause, works
+from gdrkit.report.answers import answers, works
+from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import COMMAND, render, wrapped
 from gdrkit.report.text import explained, text

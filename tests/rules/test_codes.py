@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import gdrkit
-from gdrkit.catalogue import ABOUT_GPUS, CODES, every_rule, rule_of
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.catalogue import CODES, every_rule
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.report.glossary import GLOSSARY
@@ -123,19 +122,6 @@ def test_one_list_has_all_rules_that_apply_to_any_module():
         OF_ANY_MODULE
     )
     assert [rule for stage in Stage for rule in checks_at(stage)] == list(OF_ANY_MODULE)
-
-
-@each(rule_of(code) for code, module in CODES.items() if module in ABOUT_GPUS)
-def test_a_rule_about_gpus_has_no_subject_without_one(rule: Rule):
-    """The RDMA devices, the NICs and the modules of this node are not known, but its PCI devices are."""
-    bridge = {"class": "0x060000\n", "vendor": "0x8086\n", "device": "0x1237\n"}
-    devices = {f"sys/bus/pci/devices/0000:00:00.0/{name}": text for name, text in bridge.items()}
-    without_gpu = Node(MemoryHost({**devices, "proc/modules": "ib_core 1 0 - Live 0x0\n"}))
-    assert tuple(rule.per(without_gpu)) == ()
-
-    unknown = Node(MemoryHost({}))
-    with pytest.raises(EvidenceMissing):
-        tuple(rule.per(unknown))
 
 
 def test_a_rule_takes_paths_of_one_program_or_capabilities():

@@ -7,8 +7,8 @@ import pytest
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests
 from gdrkit.node import Node
-from gdrkit.repair.platforms.families import immutable
 from gdrkit.repair.platforms.immutable_systems import TALOS as TALOS_SYSTEM
+from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,

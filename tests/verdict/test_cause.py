@@ -12,7 +12,7 @@ from machines.judge import written
 from gdrkit.catalogue import rule_of
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
-from gdrkit.report.answers import first_cause
+from gdrkit.report.causes import first_cause
 from gdrkit.report.line import line
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import diagnosed, names

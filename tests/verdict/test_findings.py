@@ -5,7 +5,7 @@ import pytest
 from gdrkit.catalogue import every_rule
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.expectation import absent_gpus
+from gdrkit.facts.expected_devices import absent_gpus
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.libraries import nccl_copies, verbs_has_dmabuf
 from gdrkit.facts.pci import PciGpu, gpus

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 from gdrkit.fabric.topo_tree import faults, gpu_words, is_port, link_words, net_words, numa_nodes, numa_words
 from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyDevice, TopologyGpu
@@ -25,8 +26,7 @@ NARROWEST_CPU = 3.4
 """Room for the words "no known NUMA node", in widths of a device."""
 
 
-@dataclass(kw_only=True)
-class Box:
+class Box(Struct, kw_only=True):
     """One box. `left` and `right` are in widths of a device; `level` counts the switches above a switch."""
 
     kind: Kind
@@ -38,7 +38,7 @@ class Box:
     net: Net | None = None
     gpu: TopologyGpu | None = None
     rail: int | None = None  # of its port
-    below: list[Box] = field(default_factory=list)
+    below: list[Box] = []
     left: float = 0
     right: float = 0
     level: int = 0
@@ -99,8 +99,7 @@ class Box:
             yield from box.walk()
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """The boxes of a node, one tree for each processor; `width` in widths of a device."""
 
     cpus: tuple[Box, ...]

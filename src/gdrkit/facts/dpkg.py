@@ -22,6 +22,12 @@ _OWNERS = regex(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdma|ncc
 """Packages that can own the modules and libraries that facts ask about. `dpkg -S` covers all others."""
 
 
+_VERSION = regex(rb"\nVersion: (\S+)")
+_INSTALLED = regex(rb"\nStatus: \S+ \S+ installed\b")
+_USUAL = b"\nStatus: install ok installed\n"
+"""The status of nearly every package: a search for these bytes takes a tenth of that for an expression."""
+
+
 class DpkgVersions(Mapping[str, str]):
     """The version of each installed package. A record of the status file is read when it is asked for, since
     few of thousands are needed."""
@@ -33,19 +39,26 @@ class DpkgVersions(Mapping[str, str]):
             self._starts.setdefault(found[1], found.start())
 
     def __getitem__(self, name: str) -> str:
-        start = self._starts[name.encode()]
+        version = self._version(self._starts[name.encode()])
+        if version is None:
+            raise KeyError(name)
+        return version[1].decode("utf-8", "replace")
+
+    def _version(self, start: int) -> re.Match[bytes] | None:
+        """The version in the record that starts there; None for a package that was removed, and whose
+        configuration is kept."""
         end = self._status.find(b"\n\n", start + 1)
-        record = self._status[start : end if end >= 0 else len(self._status)]
-        found = re.search(rb"\nVersion: (\S+)", record)
-        if found is None or not re.search(rb"\nStatus: \S+ \S+ installed\b", record):
-            raise KeyError(name)  # removed, but its configuration is kept
-        return found[1].decode("utf-8", "replace")
+        if end < 0:
+            end = len(self._status)
+        usual = self._status.find(_USUAL, start, end) >= 0
+        if not usual and not _INSTALLED.search(self._status, start, end):
+            return None
+        return _VERSION.search(self._status, start, end)
 
     def __iter__(self) -> Iterator[str]:
-        for package in self._starts:
-            name = package.decode("utf-8", "replace")
-            if name in self:
-                yield name
+        for package, start in self._starts.items():
+            if self._version(start) is not None:
+                yield package.decode("utf-8", "replace")
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

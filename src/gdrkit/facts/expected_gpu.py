@@ -7,14 +7,13 @@ from collections.abc import Callable
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container, peermem_path
+from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.facts.gpu import is_consumer, product_name
 from gdrkit.facts.kubernetes import gpu_operator, pod_logs
 from gdrkit.facts.machine import product
 from gdrkit.facts.modules import is_loaded
-from gdrkit.facts.other_kernels import is_driver
-from gdrkit.facts.packages import dkms, installed
+from gdrkit.facts.packages import dkms, installed, is_driver
 from gdrkit.facts.pci import PciGpu
-from gdrkit.facts.pci_text import text_device
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, seek
 
@@ -115,6 +114,15 @@ def _is_filled(node: Node, folder: str) -> bool:
     return any(FOLDERS[folder].fullmatch(name) for name in if_absent((), node.list, folder))
 
 
+def number_of_missing_gpus(node: Node) -> int:
+    """How many GPUs are expected and not there. What compares devices is imported where any are expected."""
+    if expectation(node) == Supplied():
+        return 0
+    from gdrkit.facts.expected_devices import missing_gpus
+
+    return sum(missing_gpus(node).values())
+
+
 @fact
 def is_data_centre(node: Node, gpu: PciGpu) -> bool:
     """Whether a machine with this GPU is meant to have a NIC for it.
@@ -138,6 +146,8 @@ _MOBILE = regex(r"\b(?:Mobile|Laptop|Max-Q)\b")
 
 
 def _is_mobile(node: Node, gpu: PciGpu) -> bool:
+    from gdrkit.facts.pci_text import text_device
+
     return bool(_MOBILE.search(if_missing("", lambda: text_device(node, gpu.address).name)))
 
 

@@ -26,11 +26,8 @@ from gdrkit.facts.cuda_attributes import (
     missing_attributes,
 )
 from gdrkit.facts.driver import gpu_information
-from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.facts.kernel import product
-from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import PciGpu, devices, gpus
-from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
@@ -49,6 +46,19 @@ class GpuSupport(Struct, frozen=True):
     lacking: tuple[Missing, ...] = ()  # evidence that would make it certain, or known at all
 
 
+def _printed(node: Node, gpu: PciGpu, field: str) -> object:
+    """A field of `nvidia-smi -q`, whose reader is imported where nothing better was collected."""
+    from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
+
+    return printed_field(node, smi_gpu(node, gpu.address), field)
+
+
+def _is_confidential(node: Node, gpu: PciGpu) -> bool:
+    from gdrkit.facts.gpu_confidential import confidential_compute
+
+    return confidential_compute(node, gpu)
+
+
 # -- what it is ------------------------------------------------------------------------------------
 
 
@@ -58,7 +68,7 @@ def driver_name(node: Node, gpu: PciGpu) -> str:
     `NVIDIA Graphics Device`."""
     return first_collected(
         lambda: gpu_information(node, gpu.address)["Model"],
-        lambda: str(printed_field(node, smi_gpu(node, gpu.address), "product_name")),
+        lambda: str(_printed(node, gpu, "product_name")),
     )
 
 
@@ -67,6 +77,8 @@ def product_name(node: Node, gpu: PciGpu) -> str:
     """The driver's name; else lspci's, which differs; else by the id."""
 
     def in_text() -> str:
+        from gdrkit.facts.pci_text import text_device
+
         name = text_device(node, gpu.address).name
         _, bracket, rest = name.rpartition("[")
         if not bracket:  # "NVIDIA Corporation Device": the pci.ids file is older than the GPU
@@ -139,7 +151,7 @@ def is_coherent(node: Node, gpu: PciGpu) -> bool:
     if gpu_ids.is_self_hosted(gpu.device_id):
         _cite_line(node, gpu, "coherent with its CPU")
         return True
-    return printed_field(node, smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
+    return _printed(node, gpu, "c2c_mode") == "Enabled"
 
 
 @fact
@@ -156,7 +168,7 @@ def is_before_turing(node: Node, gpu: PciGpu) -> bool:
     known = gpu_ids.supported_name(product_name(node, gpu))
     if known:
         return int(known, 16) < gpu_ids.FIRST_TURING
-    architecture = printed_field(node, smi_gpu(node, gpu.address), "architecture")
+    architecture = _printed(node, gpu, "architecture")
     return architecture in ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta")
 
 
@@ -168,15 +180,7 @@ def any_before_turing(node: Node) -> bool:
 @fact
 def addressing_mode(node: Node, gpu: PciGpu) -> str:
     """None, HMM or ATS, as nvidia-smi prints it. ATS does not decide: GH200 has it and is supported."""
-    return str(printed_field(node, smi_gpu(node, gpu.address), "addressing_mode"))
-
-
-@fact
-def is_tegra(node: Node) -> bool:
-    """Whether this is a Jetson or another Tegra, whose GPU is usually not a PCI device."""
-    if node.exists("etc/nv_tegra_release"):
-        return True
-    return "Jetson" in product(node).name
+    return str(_printed(node, gpu, "addressing_mode"))
 
 
 # -- what state it is in ---------------------------------------------------------------------------
@@ -200,10 +204,7 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return if_absent(False, lambda: any(name.startswith("gi") for name in node.list(folder)))
 
     def by_smi() -> bool:
-        return (
-            if_absent("N/A", lambda: str(printed_field(node, smi_gpu(node, gpu.address), "mig_mode")))
-            == "Enabled"
-        )
+        return if_absent("N/A", lambda: str(_printed(node, gpu, "mig_mode"))) == "Enabled"
 
     try:
         return first_collected(by_driver, by_smi)
@@ -228,7 +229,7 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
 
     def by_smi() -> bool:
         try:
-            mode = printed_field(node, smi_gpu(node, gpu.address), "virtualization_mode")
+            mode = _printed(node, gpu, "virtualization_mode")
         except EvidenceMissing:
             if not _is_whole_board(node, gpu):
                 raise
@@ -301,7 +302,7 @@ def _kind_of_refusal(node: Node, gpu: PciGpu, path: str) -> str:
         ("gpu-consumer", lambda: is_consumer(node, gpu)),
         ("gpu-before-turing", lambda: _too_old(node, gpu, path)),
         ("gpu-vgpu", lambda: vgpu_guest(node, gpu)),
-        ("gpu-confidential", lambda: confidential_compute(node, gpu)),
+        ("gpu-confidential", lambda: _is_confidential(node, gpu)),
         ("gpu-mig", lambda: mig_enabled(node, gpu)),
     )
     for code, ask in reasons:
@@ -332,7 +333,7 @@ def _by_state(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """By states in which support depends on the configuration, so that only CUDA's answer decides."""
     states: tuple[tuple[str, str, Callable[[], bool]], ...] = (
         ("gpu-vgpu", "a vGPU: support depends on its profile", lambda: vgpu_guest(node, gpu)),
-        ("gpu-confidential", "confidential computing is on", lambda: confidential_compute(node, gpu)),
+        ("gpu-confidential", "confidential computing is on", lambda: _is_confidential(node, gpu)),
         ("gpu-mig", "MIG is on", lambda: mig_enabled(node, gpu)),
     )
     for code, why, ask in states:

@@ -13,7 +13,6 @@ from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_log import since_driver_load
 from gdrkit.facts.expectation import expectation
 from gdrkit.facts.kernel_log import KernelLogLine
-from gdrkit.facts.nvidia_smi import smi_gpu, without_handle, would_start
 from gdrkit.facts.pci import NVIDIA, PciGpu, devices
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.xids import ACTIONS, OFF_THE_BUS, NeededRecovery, Recovery, Xid, needed, parse
@@ -55,6 +54,8 @@ def recovery(node: Node, address: str) -> NeededRecovery | None:
     """What a GPU needs; None if it needs nothing.
 
     Raises EvidenceMissing if neither nvidia-smi nor the kernel log shows it."""
+    from gdrkit.facts.nvidia_smi import would_start
+
     if would_start(node) and _has_clean_log(node):
         return None
     try:
@@ -71,6 +72,8 @@ def _has_clean_log(node: Node) -> bool:
 
 def _by_smi(node: Node, address: str) -> NeededRecovery | None:
     """By `nvidia-smi -q`. Raises EvidenceMissing where it does not print what the GPU needs."""
+    from gdrkit.facts.nvidia_smi import smi_gpu, without_handle
+
     refused = without_handle(node.run(NVIDIA_SMI)).get(address)
     if refused is not None:
         node.mark(NVIDIA_SMI.line, refused[1])
@@ -108,6 +111,12 @@ def _by_words(reason: str) -> Recovery:
     return Recovery.RESET if re.search(r"requires (?:a )?re(?:set|start)", reason) else Recovery.REBOOT
 
 
+def _has_framebuffer(node: Node, address: str) -> bool:
+    from gdrkit.facts.nvidia_smi import smi_gpu
+
+    return bool(if_missing(None, lambda: smi_gpu(node, address).framebuffer_mib))
+
+
 def _by_log(node: Node, address: str) -> NeededRecovery | None:
     """By the kernel log. `nvidia-smi --gpu-reset` leaves no line there, so a reset is likely still needed;
     only a reboot, which ends the log, is certain."""
@@ -115,7 +124,7 @@ def _by_log(node: Node, address: str) -> NeededRecovery | None:
     if found is None:
         return None
     need, xid = found
-    if xid.number == OFF_THE_BUS and if_missing(None, lambda: smi_gpu(node, address).framebuffer_mib):
+    if xid.number == OFF_THE_BUS and _has_framebuffer(node, address):
         return None  # nvidia-smi reads it, so it came back
     surely = need.recovery is Recovery.REBOOT
     node.cite(

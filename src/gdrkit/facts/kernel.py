@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.agent.collect.kernel_arguments import DROPPED
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import Distribution, Product, distribution, one_line, product
@@ -211,6 +210,8 @@ def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
     is for init: Documentation/admin-guide/kernel-parameters.rst. Raises EvidenceMissing for a value that the
     collector took for a secret.
     """
+    from gdrkit.agent.collect.kernel_arguments import DROPPED  # with expressions that take 1 ms to compile
+
     wanted = name.replace("-", "_")
     values = []
     for word in command_line(node):

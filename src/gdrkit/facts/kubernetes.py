@@ -242,6 +242,10 @@ def runs_pods(node: Node) -> bool:
     return has_gpu_operator(node) or is_talos(node)
 
 
+OFED_READY = "run/mellanox/drivers/.driver-ready"
+"""The file that the Network Operator's driver container makes on the host once its modules are loaded."""
+
+
 @fact
 def deploys_ofed(node: Node) -> bool | None:
     """Whether a NicClusterPolicy deploys an OFED driver container; None if no such policy was supplied."""

@@ -99,3 +99,11 @@ def one_line(text: str) -> str:
     if not line or "\n" in line:
         raise FormatError(f"expected one line, found {len(line.splitlines())}")
     return line
+
+
+@fact
+def is_tegra(node: Node) -> bool:
+    """Whether this is a Jetson or another Tegra, whose GPU is usually not a PCI device."""
+    if node.exists("etc/nv_tegra_release"):
+        return True
+    return "Jetson" in product(node).name

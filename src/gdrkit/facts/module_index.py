@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-import weakref
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,11 +21,15 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import is_running, release
 from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.virtual import is_wsl, scope
-from gdrkit.formats import kmod_index
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.errors import ELOOP, ENOENT
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
+
+if TYPE_CHECKING:
+    import weakref
+
+    from gdrkit.formats.kmod_index import Index
 
 _DASHES = bytes.maketrans(b"-", b"_")
 DEPENDENCIES_LIMIT = 500
@@ -90,13 +94,17 @@ def _dependency_file(node: Node) -> _Dependencies:
 
 
 @fact
-def compiled(node: Node, index: str) -> kmod_index.Index:
+def compiled(node: Node, index: str) -> Index:
     """One of the indexes that modprobe reads: dep, alias, symbols, builtin, builtin.alias. Raises
     EvidenceAbsent if there is none, or if kmod ignores it as it is cut within its header or another kind of
     file: index_mm_open(), index_file_open()."""
     path, data = index_file(node, index), index_bytes(node, index)
+    import weakref
+
+    from gdrkit.formats import kmod_index  # here: a container has no index
+
     if kmod_index.is_ignored(data):
-        if len(data) in _HALF_A_ROOT and not _checks_sizes(node):
+        if len(data) in range(_LEAST_THAT_CRASHES, kmod_index.HEADER.size) and not _checks_sizes(node):
             raise FormatError("the root of the index is cut")
         node.cite(path, text=f"{len(data)} bytes, too few for an index")
         raise absent(path)
@@ -107,9 +115,9 @@ def compiled(node: Node, index: str) -> kmod_index.Index:
 
 
 _BOUNDED_SINCE = 34  # libkmod-index.c, index_mm_read_node()
-_HALF_A_ROOT = range(10, kmod_index.HEADER.size)
-"""Sizes of an index with which kmod 30 was seen to crash: index_file_open() reads the root's offset without
-asking whether all of it is there."""
+_LEAST_THAT_CRASHES = 10
+"""The least size of an index, cut within its header, with which kmod 30 was seen to crash: index_file_open()
+reads the root's offset without asking whether all of it is there."""
 
 
 def _is_bounded(asking: weakref.ref[Node]) -> bool:

@@ -13,8 +13,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.boot_loader import ENTRIES, GRUB_DEFAULTS, GRUB_ENVIRONMENT, is_systemd_boot, sourced
 from gdrkit.facts.kernel import release
-from gdrkit.facts.other_kernels import is_driver
-from gdrkit.facts.packages import dkms, installed
+from gdrkit.facts.packages import dkms, installed, is_driver
 from gdrkit.formats.regex import regex
 from gdrkit.formats.shell_assignments import assignments
 from gdrkit.formats.whole_number import whole_number

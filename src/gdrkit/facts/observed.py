@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.expectation import (
+from gdrkit.facts.expected_devices import (
     FARTHEST,
     best_port,
     counted_nics,

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.facts.packages import DkmsModule, dkms, installed
+from gdrkit.facts.packages import DkmsModule, dkms, installed, is_driver
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 
@@ -33,12 +33,6 @@ def driver_elsewhere(node: Node) -> DriverElsewhere | None:
             flavour = "open" if found[2] else "proprietary"
             return DriverElsewhere(flavour, _user_space_version(node), prebuilt=found[1])
     return None
-
-
-def is_driver(module: DkmsModule) -> bool:
-    """Whether this is NVIDIA's driver: nvidia, nvidia-open, nvidia-srv, nvidia-current. nvidia-fs is that of
-    GPUDirect Storage, nvidia-peer-memory nv_peer_mem."""
-    return module.name.startswith("nvidia") and not module.name.startswith(("nvidia-fs", "nvidia-peer"))
 
 
 def _user_space_version(node: Node) -> str:

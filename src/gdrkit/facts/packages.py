@@ -38,6 +38,12 @@ class DkmsModule(Struct, frozen=True):
     state: str  # added, built, installed
 
 
+def is_driver(module: DkmsModule) -> bool:
+    """Whether this is NVIDIA's driver: nvidia, nvidia-open, nvidia-srv, nvidia-current. nvidia-fs is that of
+    GPUDirect Storage, nvidia-peer-memory nv_peer_mem."""
+    return module.name.startswith("nvidia") and not module.name.startswith(("nvidia-fs", "nvidia-peer"))
+
+
 class Ofed(Struct, frozen=True):
     """The RDMA stack of this node."""
 

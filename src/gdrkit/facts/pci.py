@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.nvidia_smi import smi_gpus
-from gdrkit.facts.pci_text import text_device, text_devices
-from gdrkit.facts.pci_tree import tree_positions
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_missing
+
+if TYPE_CHECKING:
+    from gdrkit.facts.pci_text import TextDevice
 
 ROOT = "sys/bus/pci/devices"
 NVIDIA = "10de"
@@ -102,6 +103,8 @@ def _checked(found: PciDevice) -> PciDevice:
 @fact
 def _listed_devices(node: Node) -> tuple[PciDevice, ...]:
     """Every PCI function that lspci printed."""
+    from gdrkit.facts.pci_text import text_devices
+
     return tuple(
         PciDevice(d.address, d.vendor, d.device, d.class_code, d.subsystem, d.revision, d.driver)
         for d in text_devices(node)
@@ -133,6 +136,8 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
         return _among(sysfs_devices(node))
     except EvidenceMissing as error:
         reason, looked = error.fresh(), isinstance(error, EvidenceAbsent)
+    from gdrkit.facts.nvidia_smi import smi_gpus
+
     sources: tuple[Callable[[], tuple[PciGpu, ...]], ...] = (
         lambda: _among(_listed_devices(node)),
         lambda: tuple(sorted(PciGpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
@@ -205,7 +210,7 @@ def bound_driver(node: Node, address: str) -> str:
         return node.resolve(link).rsplit("/", 1)[-1] if node.exists(link) else ""
 
     def in_text() -> str:
-        device = text_device(node, address)
+        device = _printed(node, address)
         if not device.verbose:  # a driver is one of the lines that -v or -k adds
             raise not_collected(f"driver of {address}", f"lspci -nnk -s {quoted(address)}")
         return device.driver
@@ -249,8 +254,10 @@ def _position_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
 
 def _position_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     """From the bus numbers below each bridge: `Bus: primary=15, secondary=16, subordinate=19`."""
+    from gdrkit.facts.pci_text import text_devices
+
     listed = text_devices(node)
-    text_device(node, address)
+    _printed(node, address)
     if not all(d.verbose for d in listed):
         raise not_collected(f"bridges above {address}", "lspci -nnvvv")
     domain, bus = address[:4], int(address[5:7], 16)
@@ -262,8 +269,17 @@ def _position_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     return top[:7], tuple(d.address for d in above)
 
 
+def _printed(node: Node, address: str) -> TextDevice:
+    """A function as lspci printed it. What reads text is imported where sysfs was not collected."""
+    from gdrkit.facts.pci_text import text_device
+
+    return text_device(node, address)
+
+
 def _position_in_tree(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     """From `lspci -tv`."""
+    from gdrkit.facts.pci_tree import tree_positions
+
     position = tree_positions(node).get(address)
     if position is None:
         raise not_collected(f"bridges above {address}", "lspci -tv")
@@ -275,7 +291,7 @@ def numa_node(node: Node, address: str) -> int | None:
     """The NUMA node of a device; None where the firmware does not define it (the file has -1)."""
 
     def in_text() -> int | None:
-        device = text_device(node, address)
+        device = _printed(node, address)
         if not device.verbose:
             raise not_collected(f"NUMA node of {address}", f"cat {quoted(f'/{ROOT}/{address}/numa_node')}")
         return device.numa_node  # lspci prints the line only where it is known: lspci.c, show_verbose()
@@ -295,7 +311,7 @@ def iommu_group(node: Node, address: str) -> str:
         return node.resolve(link).rsplit("/", 1)[-1]
 
     def in_text() -> str:
-        group = text_device(node, address).iommu_group
+        group = _printed(node, address).iommu_group
         if not group:  # an old lspci never prints it
             raise not_collected(link, f"readlink {quoted(f'/{link}')}")
         return group

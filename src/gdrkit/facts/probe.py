@@ -12,18 +12,13 @@ import re
 
 from msgspec import Struct, field
 
-from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
-from gdrkit.facts.nvidia_smi import pci_address
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 SCHEMAS = tuple(f"gdrkit.probe.{name}/1" for name in ("cuda", "verbs", "memory", "rm"))
-PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = (
-    str(DEVICE_ATTRIBUTES[name]) for name in ("PCI_BUS_ID", "PCI_DEVICE_ID", "PCI_DOMAIN_ID")
-)
 
 
 class ProbeCall(Struct, frozen=True, kw_only=True):
@@ -88,20 +83,25 @@ def parse(text: str) -> tuple[ProbeCall, ...]:
 
 def _addresses(calls: list[_Recorded]) -> dict[str, str]:
     """PCI addresses by CUDA's number of the device. Source: CUDA driver API, cuDeviceGetAttribute."""
+    from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
+
+    names = ("PCI_BUS_ID", "PCI_DEVICE_ID", "PCI_DOMAIN_ID")
+    bus, slot, domain = (str(DEVICE_ATTRIBUTES[name]) for name in names)
     attributes: dict[str, dict[str, int]] = {}
     for c in calls:
         if c.call == "cuDeviceGetAttribute" and c.result == 0 and isinstance(c.value, int):
             attributes.setdefault(str(c.device), {})[str(c.argument)] = c.value
     addresses = {}
     for device, values in attributes.items():
-        if device.isdigit() and values.keys() >= {PCI_BUS_ID, PCI_DEVICE_ID}:
-            domain = values.get(PCI_DOMAIN_ID, 0)
-            addresses[device] = f"{domain:04x}:{values[PCI_BUS_ID]:02x}:{values[PCI_DEVICE_ID]:02x}.0"
+        if device.isdigit() and values.keys() >= {bus, slot}:
+            addresses[device] = f"{values.get(domain, 0):04x}:{values[bus]:02x}:{values[slot]:02x}.0"
     return addresses
 
 
 def _address(device: str | int) -> str:
     """A PCI address in the form 0000:1b:00.0; any other name unchanged."""
+    from gdrkit.facts.nvidia_smi import pci_address
+
     name = str(device)
     try:
         return pci_address(name) if name.count(":") == 2 else name

@@ -12,10 +12,8 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import ROOT, PciGpu, bridges_above, gpus, numa_node, root_bus
 from gdrkit.facts.supplied import not_collected
-from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
@@ -82,6 +80,8 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
         return tuple(_device(node, name) for name in names if DEVICE_NAME.fullmatch(name))
 
     def in_text() -> tuple[RdmaDevice, ...]:
+        from gdrkit.facts.verbs_text import listed_rdma_devices  # where sysfs was not collected
+
         _check_count(len(listed_rdma_devices(node)))
         return tuple(
             RdmaDevice(
@@ -198,7 +198,9 @@ def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
         return tuple(_port(node, device, number) for number in numbers)
 
     def in_text() -> tuple[RdmaPort, ...]:
-        found = _listed(node, device)
+        from gdrkit.facts.verbs_text import listed_rdma_device
+
+        found = listed_rdma_device(node, device)
         return tuple(
             RdmaPort(device, p.number, p.state, p.physical_state, p.rate_gbit_per_s, p.link_layer)
             for p in found.ports
@@ -240,13 +242,6 @@ def parse_rate(text: str) -> float:
     if found is None:
         raise FormatError(f"not a port's rate: {text[:30]!r}")
     return float(found[1])
-
-
-def _listed(node: Node, device: str) -> TextRdmaDevice:
-    for found in listed_rdma_devices(node):
-        if found.name == device:
-            return found
-    raise not_collected(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {quoted(device)}")
 
 
 @fact
@@ -340,6 +335,8 @@ def distance(node: Node, pair: Pair) -> str:
         return distance_of(node, pair.gpu, nic_address(node, pair.device))
 
     def by_smi() -> str:
+        from gdrkit.facts.nvidia_smi import smi_topology
+
         index = [gpu.address for gpu in gpus(node)].index(pair.gpu)  # NVML counts GPUs by address
         node.cite("nvidia-smi topo -m", f"GPU{index}, {pair.device}", confidence=Confidence.LIKELY)
         cell = smi_topology(node).cells.get((f"GPU{index}", pair.device), "")

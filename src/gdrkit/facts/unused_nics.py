@@ -33,16 +33,26 @@ def judged_nics(node: Node) -> tuple[RdmaDevice | UnusedNic | PciDevice, ...]:
 
     One list that is not known does not hide the other: port-down reports that it is missing."""
     hardware = if_missing((), nics, node)
-    taken = tuple(each_known(lambda nic: nic_address(node, nic.name), hardware))
-    functions = if_missing((), devices, node)
-    unused = [
-        one for one in functions if (is_rdma_nic(one) or is_in_recovery(one)) and one.address not in taken
-    ]
+    unused = if_missing((), unused_functions, node)
+    taken = _taken(node)
     bounds = {
         gpu: min(_least_rank(node, gpu.address, other) for other in taken)
         for gpu in (if_missing((), gpus, node) if unused and taken else ())
     }
     return (*hardware, *(found for one in unused for found in _with_gpus(node, one, bounds)))
+
+
+@fact
+def unused_functions(node: Node) -> tuple[PciDevice, ...]:
+    """The PCI functions that should have an RDMA device and have none."""
+    taken = _taken(node)
+    found = (one for one in devices(node) if is_rdma_nic(one) or is_in_recovery(one))
+    return tuple(one for one in found if one.address not in taken)
+
+
+def _taken(node: Node) -> tuple[str, ...]:
+    """The PCI addresses of the RDMA devices that are hardware."""
+    return tuple(each_known(lambda nic: nic_address(node, nic.name), if_missing((), nics, node)))
 
 
 def _with_gpus(node: Node, one: PciDevice, bounds: Mapping[PciGpu, int]) -> Iterator[UnusedNic | PciDevice]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.commands import IBV_DEVINFO
+from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
@@ -93,3 +95,11 @@ def _port(fields: dict[str, str]) -> TextPort:
 def listed_rdma_devices(node: Node) -> tuple[TextRdmaDevice, ...]:
     """Every device that `ibv_devinfo -v` prints."""
     return parse(node.run(IBV_DEVINFO))
+
+
+def listed_rdma_device(node: Node, device: str) -> TextRdmaDevice:
+    """One device of the listing. Raises EvidenceMissing where it is not in it."""
+    for found in listed_rdma_devices(node):
+        if found.name == device:
+            return found
+    raise not_collected(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {quoted(device)}")

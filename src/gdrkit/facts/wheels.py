@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 
@@ -77,21 +78,29 @@ def installed_wheels(node: Node, name: str, packages: tuple[str, ...]) -> Iterat
 
     Metadata alone is what an unfinished removal left. The local part of a version, after a +, is left out:
     PEP 440. Each name of a folder is collected, but not what is in each."""
-    pattern = re.compile(
-        rf"{name}-(?P<version>[0-9][0-9a-z.]{{0,30}})(?:\+[\w.]{{1,60}})?"
-        r"(?:\.dist-info|(?:-py3\.[0-9]{1,2}(?:-[\w.-]{1,40})?)?\.egg(?:-info)?)"
-    )
     for folder in _python_folders(node):
         names = _if_seen(node, folder)
         beside = any(_may_exist(node, folder, names, package) for package in packages)
         found = [
-            LibraryCopy(match["version"], f"{folder}/{entry}")
-            for entry in names
-            if (match := pattern.fullmatch(entry))
-            and (beside or entry.endswith(".egg") or _edited(names, entry))
+            LibraryCopy(match["version"], f"{folder}/{match[0]}")
+            for match in _distributions(node, folder)
+            if re.fullmatch(name, match["name"])
+            and (beside or match[0].endswith(".egg") or _edited(names, match[0]))
         ]
         several = len({copy.version for copy in found}) > 1
         yield from (LibraryCopy(copy.version, copy.source, folder) if several else copy for copy in found)
+
+
+_METADATA = regex(
+    r"(?P<name>[^-]+)-(?P<version>[0-9][0-9a-z.]{0,30})(?:\+[\w.]{1,60})?"
+    r"(?:\.dist-info|(?:-py3\.[0-9]{1,2}(?:-[\w.-]{1,40})?)?\.egg(?:-info)?)"
+)
+
+
+@fact
+def _distributions(node: Node, folder: str) -> tuple[re.Match[str], ...]:
+    """The metadata of every distribution in a folder, read once for all programs."""
+    return tuple(filter(None, map(_METADATA.fullmatch, _if_seen(node, folder))))
 
 
 def _may_exist(node: Node, folder: str, names: tuple[str, ...], package: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gdrkit.catalogue import CODES
 from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
-from gdrkit.report.answers import advice
+from gdrkit.report.pages import advice
 
 ORDER = list(Standing)
 

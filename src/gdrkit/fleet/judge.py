@@ -9,7 +9,8 @@ from gdrkit.diagnosis import job_paths, node_of, report_on
 from gdrkit.evidence import EvidenceMissing, Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts import networks
-from gdrkit.facts.expectation import Supplied, counted_nics
+from gdrkit.facts.expectation import Supplied
+from gdrkit.facts.expected_devices import counted_nics
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_path import raw_gbit_per_s
@@ -25,8 +26,9 @@ from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.request import ConfigRequest
-from gdrkit.report.answers import deciding, in_words, missing_of
+from gdrkit.report.answers import in_words
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
+from gdrkit.report.causes import deciding, missing_of
 from gdrkit.report.document import Report
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.verdict.findings import Finding

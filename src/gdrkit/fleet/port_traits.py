@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import flow_control
 from gdrkit.facts import networks as of_interface
-from gdrkit.facts.expectation import best_port, counted_nics
+from gdrkit.facts.expected_devices import best_port, counted_nics
 from gdrkit.facts.rdma import RdmaPort, netdev, roce_v2_gid
 from gdrkit.facts.rdma import ports as ports_of
 from gdrkit.fleet.hostlist import natural

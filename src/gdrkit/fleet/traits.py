@@ -18,7 +18,7 @@ from gdrkit.facts import kernel, machine
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver import disk_driver_version, driver_flavour, driver_version
 from gdrkit.facts.driver_files import peermem_path
-from gdrkit.facts.expectation import counted_nics, kind, model, version
+from gdrkit.facts.expected_devices import counted_nics, kind, model, version
 from gdrkit.facts.libraries import memlock_limit_bytes, nccl_version
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import information

@@ -11,7 +11,8 @@ from gdrkit.formats.plural import plural
 from gdrkit.html.node_sections import plan_step
 from gdrkit.html.page import command, rich, safe
 from gdrkit.html.pairs import Kind
-from gdrkit.report.answers import BELOW, deciding, first_cause, now
+from gdrkit.report.answers import BELOW, now
+from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import Report
 
 NARROW = 9

@@ -14,9 +14,9 @@ from gdrkit.jobs.document import NcclDocument, WhyKey, why_key, why_sections
 from gdrkit.jobs.hosts import JobHosts, by_host, contrast, device, headline, next_steps
 from gdrkit.jobs.job import JobFinding, LegDirection, Rank
 from gdrkit.programs.nccl.log_records import Carrier
-from gdrkit.report.answers import advice, reason, works
+from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
-from gdrkit.report.pages import code_page
+from gdrkit.report.pages import advice, code_page
 
 EACH = 16
 """Ranks that have a row each; of more, hosts have one."""

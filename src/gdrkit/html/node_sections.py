@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from gdrkit.catalogue import rule_of
 from gdrkit.formats.plural import plural
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
-from gdrkit.report.answers import advice, by_evidence, deciding, in_words, naming
+from gdrkit.report.answers import by_evidence, in_words, naming
+from gdrkit.report.causes import deciding
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
+from gdrkit.report.pages import advice
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Evidence, Finding
 from gdrkit.verdict.path_state import GOOD

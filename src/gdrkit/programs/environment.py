@@ -16,7 +16,6 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.programs.nccl import log as nccl_log
-from gdrkit.programs.nccl.log_records import Variable
 
 NCCL_CONF = "etc/nccl.conf"
 UCX_CONF = "etc/ucx/ucx.conf"
@@ -148,6 +147,8 @@ def parse_ucx_conf(text: str, source: str) -> tuple[ProgramSetting, ...]:
 
 
 def _job(node: Node, source: str) -> Environment:
+    from gdrkit.programs.nccl.log_records import Variable
+
     log = nccl_log.nccl_log(node, source)
     settings = tuple(
         ProgramSetting(found.record.name, found.record.value, source, found.line)

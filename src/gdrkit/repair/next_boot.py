@@ -49,7 +49,8 @@ from gdrkit.repair.boot_verdict import (
     undecided,
     with_subject,
 )
-from gdrkit.repair.platforms.families import family, immutable
+from gdrkit.repair.platforms.families import family
+from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.remedies.plan import Chain, plan
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.programs.names import NAMES
@@ -15,12 +14,12 @@ from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import SYSTEMS
 from gdrkit.repair.platforms.means import CONTAINER
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
+from gdrkit.report.causes import deciding, first_cause, missing_of
 from gdrkit.report.document import GpuSection, PlanStep, Report
+from gdrkit.report.pages import advice, code_page
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
-from gdrkit.rules.capabilities import INITIATED
-from gdrkit.rules.expectation import expected_gpu_missing
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
@@ -43,9 +42,6 @@ BELOW = "command below"
 
 NOTHING = "is nothing to fix."
 """How the title ends where the answer is no, and nothing is to be done."""
-
-ADVICE_CHARACTERS = 260
-"""Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
 
 
 class FirstScreen(Struct, frozen=True):
@@ -138,7 +134,7 @@ def works(report: Report) -> str:
         parts.append(f"{_these(report, others)} {'does' if len(others) == 1 else 'do'} not")
     if unknown:
         parts.append(f"not known for {_these(report, unknown)}")
-    parts += [f"only {f.seen} are there" for f in report.findings if f.code == expected_gpu_missing.code]
+    parts += [f"only {f.seen} are there" for f in report.findings if f.code == "expected-gpu-missing"]
     if never := [gpu for gpu in report.gpus if not gpu.counts]:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
         parts.append(f"{_these(report, never)} can never do it, and {_is_are(never)} not counted [{codes}]")
@@ -156,22 +152,8 @@ def _is_are(some: list[GpuSection]) -> str:
     return "is" if len(some) == 1 else "are"
 
 
-def first_cause(report: Report) -> Finding | None:
-    """The finding about the verdict's cause; where the path works, the first warning, and before all what
-    is permanent one about which something can be done.
-
-    None if nothing is wrong, evidence is missing, or the program has no direct path."""
-    if report.verdict.state in GOOD:
-        warnings = [f for f in report.findings if f.status == "warning"]
-        return min(warnings, key=lambda finding: bool(rule_of(finding.code).permanent), default=None)
-    found = [f for f in report.findings if f.code == report.verdict.cause]
-    return min(found, key=lambda finding: finding.status != "failed", default=None)
-
-
 def _plain(finding: Finding) -> str:
     """The first sentence of the code's page, what was seen here, and the code."""
-    from gdrkit.report.pages import code_page
-
     title = code_page(finding.code)[0].removesuffix(".")
     seen = "" if finding.seen.casefold() in title.casefold() else finding.seen
     subject = "" if finding.subject in ("", "node") or finding.subject in seen else finding.subject
@@ -190,12 +172,6 @@ def _what_is_missing(report: Report) -> str:
     return f"What decides it is missing: {source} ({in_words(why)}){more}."
 
 
-def missing_of(finding: Finding) -> tuple[str, str]:
-    """The evidence that an unknown finding lacks, and why it is missing."""
-    source, _, why = finding.seen.rpartition(": ")
-    return source, why
-
-
 def by_evidence(findings: Iterable[Finding]) -> dict[tuple[str, str, str], tuple[str, ...]]:
     """The codes of unknown findings by the evidence that they lack: its source, why it is missing, and the
     command that answers all of them."""
@@ -208,21 +184,6 @@ def by_evidence(findings: Iterable[Finding]) -> dict[tuple[str, str, str], tuple
 def in_words(why: str) -> str:
     """Why evidence is missing, for people: "not collected"."""
     return why.replace("-", " ")
-
-
-def deciding(report: Report) -> list[Finding]:
-    """Of a verdict that is unknown: the unknown findings whose evidence it needs, one for each command."""
-    if report.verdict.state is not State.UNKNOWN:
-        return []
-    missing = {
-        source
-        for judgement in report.judgements.values()
-        if report.verdict.consumer in judgement.consumers and judgement.path not in INITIATED
-        if judgement.state == "unknown"
-        for source in judgement.missing
-    }
-    found = [f for f in report.findings if f.status == "unknown" and missing_of(f)[0] in missing]
-    return list({f.expected: f for f in reversed(found)}.values())[::-1]
 
 
 def one_by_one(found: list[Finding]) -> bool:
@@ -332,21 +293,3 @@ def _find_out(report: Report) -> str:
         "Run `sudo gdr collect` on that machine, then `gdr doctor` with the file that it writes: that "
         "holds what is missing here."
     )
-
-
-def split_sentences(words: str) -> list[str]:
-    """The sentences of a line of prose."""
-    return re.split(r"(?<=\D[.]) (?=[A-Z`\d])", words)
-
-
-def advice(code: str) -> str:
-    """The first sentences of "What to do" on the code's page; with a condition, what to do otherwise."""
-    from gdrkit.report.pages import code_page
-
-    chosen = ""
-    for sentence in split_sentences(" ".join(code_page(code)[1].split())):
-        is_long = len(chosen) + len(sentence) > ADVICE_CHARACTERS
-        if chosen and is_long and not sentence.startswith("Otherwise"):
-            break
-        chosen = f"{chosen} {sentence}".strip()
-    return re.sub(r"(?<=\. )\d\. ", "", chosen)  # the numbers of a list

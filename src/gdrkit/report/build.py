@@ -15,9 +15,7 @@ from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms.means import can_do, has_packages, means, platform_of
-from gdrkit.repair.remedies import remedy_of
-from gdrkit.repair.remedies.plan import Chain
+from gdrkit.repair.platforms.means import CONTAINER, has_packages, is_possible, means, platform_of
 from gdrkit.report.document import (
     Ceiling,
     ChainStep,
@@ -39,7 +37,6 @@ from gdrkit.report.document import (
 from gdrkit.report.here import advice_here, request
 from gdrkit.report.summary import summary
 from gdrkit.rules.capabilities import DIRECT, Fallback, Path
-from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
@@ -49,6 +46,7 @@ from gdrkit.verdict.path_state import PathState, State
 
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
+    from gdrkit.repair.remedies.plan import Chain
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
 """Computes the ceiling of each pair, by GPU and RDMA device."""
@@ -95,16 +93,21 @@ def build(
 
 
 _NOT_EVERYWHERE = (RemedyName.SIGN_MODULE,)
-"""Remedies that also a host with packages may not be able to carry out: no other is loaded for its notes."""
+"""Remedies that also a host with packages may not be able to carry out."""
 
 
 def _in_words_of(node: Node, finding: Finding) -> Finding:
     """A finding with the remedies and the advice that the node's platform can follow."""
     if finding.status == "unknown":
         return finding
-    asked = _NOT_EVERYWHERE if has_packages(node) else RemedyName
-    able = tuple(name for name in finding.remedies if name not in asked or can_do(node, remedy_of(name)))
+    able = tuple(name for name in finding.remedies if _is_sure(node, name) or is_possible(node, name))
     return replace(finding, remedies=able, advice=advice_here(node, finding.code, finding.advice))
+
+
+def _is_sure(node: Node, name: RemedyName) -> bool:
+    """Whether a remedy need not be loaded to know that it is possible: what is asked of the owner of a
+    container's host may be, and on a host with packages most are."""
+    return platform_of(node) == CONTAINER or (has_packages(node) and name not in _NOT_EVERYWHERE)
 
 
 def _expectation(node: Node, verdict: Verdict) -> ExpectationSection | None:
@@ -112,6 +115,8 @@ def _expectation(node: Node, verdict: Verdict) -> ExpectationSection | None:
     supplied = expectation(node)
     if not supplied.file:
         return None
+    from gdrkit.rules.expectation import COMPARISONS
+
     compared = [result for result in verdict.check_results if result.rule in COMPARISONS]
     differs = [result.rule.code for result in compared if isinstance(result.outcome, Failed)]
     unknown = any(isinstance(result.outcome, Unknown) for result in compared)

@@ -19,12 +19,12 @@ from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence
 from gdrkit.facts.probe import ProbeCall
 from gdrkit.programs.names import NAMES
-from gdrkit.repair.remedies.plan import StepOutcome
 from gdrkit.rules.capabilities import Direction, Fallback, Path
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.initiated import InitiatedBy
+from gdrkit.verdict.node_state import StepOutcome
 from gdrkit.verdict.path_state import State
 
 ConsumerName = Annotated[str, Meta(extra_json_schema={"enum": sorted(NAMES)})]

@@ -26,15 +26,16 @@ from gdrkit.repair.platforms.action import (
 )
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.families import immutable
+from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.platforms.means import OPERATOR, can_do, means
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
-from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
+from gdrkit.repair.remedies.plan import explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.report.answers import deciding, first_cause, naming, now
+from gdrkit.report.answers import naming, now
 from gdrkit.report.build import build
+from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
 from gdrkit.report.here import POINTER, advice_here
@@ -44,6 +45,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.check_results import CheckResult
+from gdrkit.verdict.node_state import StepOutcome
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 # -- what a person can do about a blocker that no step of `gdr fix` cures: cables, switches, cards --

@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.repair.remedies.plan import StepOutcome
 from gdrkit.report.document import InitiatedSection, NodeSection, VerdictSection
 from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.verdict.node_state import StepOutcome
 
 ActionKind = Literal["write", "remove", "run", "make-key", "sign", "enrol-key", "ask-person"]
 """The tags of the actions in a procedure."""

@@ -12,12 +12,12 @@ from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
-from gdrkit.repair.platforms.families import immutable
-from gdrkit.repair.platforms.immutable_systems import ImmutableSystem
+from gdrkit.repair.platforms.immutable_systems import ImmutableSystem, immutable
 from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, can_do, has_packages, platform_of
 from gdrkit.repair.remedies import remedy_of
-from gdrkit.report.answers import advice, deciding, first_cause, missing_of, split_sentences
+from gdrkit.report.causes import deciding, first_cause, missing_of
 from gdrkit.report.document import Report
+from gdrkit.report.pages import advice, split_sentences
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -63,7 +63,7 @@ def advice_here(node: Node, code: str, given: str = "") -> str:
         return f"Ask the owner of the host for {' or '.join(names)}: `gdr fix` there prints the commands."
     if remedy is not None:
         return f"Run `gdr fix --steps {remedy}`, {POINTER} {_on(platform, node)}."
-    if any(_STEP.search(one) or _OWN_COMMAND.search(one) for one in kept):
+    if any(_is_step(one) or _OWN_COMMAND.search(one) for one in kept):
         return " ".join(kept)
     page = f"`gdr codes {code}`"
     otherwise = {
@@ -72,6 +72,10 @@ def advice_here(node: Node, code: str, given: str = "") -> str:
     }
     by_image = f"Do what {page} says in the image or the configuration of {system.title if system else ''}."
     return " ".join((*kept, otherwise.get(platform, by_image)))
+
+
+def _is_step(sentence: str) -> bool:
+    return any(word.lower() in _ORDERS for word in _FIRST_WORD.findall(sentence))
 
 
 def remedy_here(node: Node, code: str) -> RemedyName | None:
@@ -84,15 +88,17 @@ def remedy_here(node: Node, code: str) -> RemedyName | None:
     return next(possible, able[0] if able else None)
 
 
-_STEP = regex(
-    r"(?:^|[.,;:] |\b(?:or|and|then|first|otherwise) )(?:add|apply|ask|attach|boot|build|change|check|"
-    r"choose|clean|compare|connect|count|delete|deploy|do|drain|enable|end|enrol|find|fix|free|give|grant|"
-    r"increase|install|keep|leave|let|list|load|look|lower|make|measure|mount|move|name|open|pass|print|put|raise|read|"
-    r"rebuild|register|reinstall|reload|remove|replace|report|reseat|reset|restart|reboot|return|run|search|"
-    r"send|set|start|stop|switch|take|try|turn|unload|unset|update|upgrade|use|wait|write)\b",
-    re.IGNORECASE,
-)
-"""A next step: an order, not a statement."""
+_FIRST_WORD = regex(r"(?:^|[.,;:] |\b(?:or|and|then|first|otherwise) )(?=([a-z]+)\b)", re.IGNORECASE)
+_ORDERS = frozenset((
+    "add", "apply", "ask", "attach", "boot", "build", "change", "check", "choose", "clean", "compare",
+    "connect", "count", "delete", "deploy", "do", "drain", "enable", "end", "enrol", "find", "fix",
+    "free", "give", "grant", "increase", "install", "keep", "leave", "let", "list", "load", "look",
+    "lower", "make", "measure", "mount", "move", "name", "open", "pass", "print", "put", "raise",
+    "read", "rebuild", "register", "reinstall", "reload", "remove", "replace", "report", "reseat",
+    "reset", "restart", "reboot", "return", "run", "search", "send", "set", "start", "stop", "switch",
+    "take", "try", "turn", "unload", "unset", "update", "upgrade", "use", "wait", "write",
+))  # fmt: skip
+"""How a next step begins: an order, not a statement."""
 _CONTINUES = regex(r"(?:Then|Or|Otherwise|If (?:it|that|they)) ?\b")
 """How a sentence begins that means nothing without the one before it."""
 _BRINGS = regex(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
 from msgspec import Struct
 
 from gdrkit.catalogue import every_rule, rule_of
-from gdrkit.repair.platforms.change import Change
-from gdrkit.repair.remedies import remedy_of
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
@@ -19,6 +18,10 @@ ELSEWHERE = (
     "or cannot be done: `gdr fix NODE` says how, and by whom."
 )
 """Below remedies that are done on the host: a page is not about one platform."""
+
+
+ADVICE_CHARACTERS = 260
+"""Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
 
 
 class CodeTitle(Struct, frozen=True):
@@ -40,6 +43,9 @@ def page(code: str) -> str:
 
     Every page has all of HEADINGS, in that order.
     """
+    from gdrkit.repair.platforms.change import Change
+    from gdrkit.repair.remedies import remedy_of
+
     rule = rule_of(code)
     title, parts = sections(rule)
     remedies = [remedy_of(name) for name in rule.remedies]
@@ -83,3 +89,19 @@ def sections(rule: Rule) -> tuple[str, dict[str, str]]:
     if rule.cost and "Cost: " not in rule.page:
         parts["What it means"] = f"{parts['What it means']}\n\nCost: {rule.cost}".strip()
     return " ".join(head.split()), parts
+
+
+def advice(code: str) -> str:
+    """The first sentences of "What to do" on the code's page; with a condition, what to do otherwise."""
+    chosen = ""
+    for sentence in split_sentences(" ".join(code_page(code)[1].split())):
+        is_long = len(chosen) + len(sentence) > ADVICE_CHARACTERS
+        if chosen and is_long and not sentence.startswith("Otherwise"):
+            break
+        chosen = f"{chosen} {sentence}".strip()
+    return re.sub(r"(?<=\. )\d\. ", "", chosen)  # the numbers of a list
+
+
+def split_sentences(words: str) -> list[str]:
+    """The sentences of a line of prose."""
+    return re.split(r"(?<=\D[.]) (?=[A-Z`\d])", words)

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
 from gdrkit.formats.regex import regex
-from gdrkit.report.answers import answers, by_evidence, deciding, in_words, one_by_one
+from gdrkit.report.answers import answers, by_evidence, in_words, one_by_one
 from gdrkit.report.boot_words import lost_at_boot
+from gdrkit.report.causes import deciding
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.report.programs import about_shown, program_lines, shown_programs, with_gpu_slots

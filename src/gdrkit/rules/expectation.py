@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.expectation import (
+from gdrkit.facts.expectation import expectation
+from gdrkit.facts.expected_devices import (
     ANY_MODEL,
     Track,
     absent_gpus,
     counted_nics,
     differences,
-    expectation,
     gpu_differences,
     is_kind,
     is_model,

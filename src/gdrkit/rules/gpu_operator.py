@@ -6,7 +6,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.facts.driver_log import last_line, last_line_if_any
-from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
+from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, events, last_attempt
 from gdrkit.facts.running_files import is_loaded_for_sure
@@ -27,7 +27,6 @@ from gdrkit.rules.rule import (
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
-OFED_READY = "run/mellanox/drivers/.driver-ready"
 PODS = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1"
 REFERENCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
 

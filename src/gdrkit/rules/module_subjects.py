@@ -30,9 +30,8 @@ def modules_to_load(node: Node) -> Iterable[str]:
 
 def _waits_for_driver(node: Node) -> bool:
     """Whether nvidia is not loaded although its file is there and a GPU is not passed through."""
-    if is_loaded(node, DRIVER) or not driver_path(node):
-        return False
-    return any(not is_passed_through(node, gpu) for gpu in gpus(node))
+    own = any(not is_passed_through(node, gpu) for gpu in gpus(node))
+    return own and not is_loaded(node, DRIVER) and bool(driver_path(node))
 
 
 def lost_without(module: str) -> tuple[Need, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.expectation import expectation, missing_gpus
-from gdrkit.facts.expected_gpu import sign_of_gpu
-from gdrkit.facts.gpu import is_tegra
+from gdrkit.facts.expectation import expectation
+from gdrkit.facts.expected_gpu import number_of_missing_gpus, sign_of_gpu
+from gdrkit.facts.machine import is_tegra
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import is_wsl, scope
@@ -75,8 +75,8 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         raise EvidenceMissing(
             Missing("GPU of a Jetson", MissingReason.UNDECIDED, "cat /etc/nv_tegra_release")
         )
-    if missing_gpus(node):
-        return _lacking("no NVIDIA GPU", f"{sum(missing_gpus(node).values())}, by {wanted.file}")
+    if missing := number_of_missing_gpus(node):
+        return _lacking("no NVIDIA GPU", f"{missing}, by {wanted.file}")
     sign = sign_of_gpu(node)
     if sign:
         return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}", _BOTH_WAYS)

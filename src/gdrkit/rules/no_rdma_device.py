@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.expectation import expectation, missing_gpus
-from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
+from gdrkit.facts.expectation import expectation
+from gdrkit.facts.expected_gpu import is_data_centre, number_of_missing_gpus, sign_of_gpu
 from gdrkit.facts.pci import PciDevice, devices, gpus
 from gdrkit.facts.rdma import rdma_devices
-from gdrkit.facts.rdma_hardware import lacks_rdma_hardware
 from gdrkit.facts.unused_nics import is_rdma_nic
 from gdrkit.facts.verbs_kernel import VERBS_MODULES
 from gdrkit.facts.virtual import is_wsl, scope, virtual_machine
@@ -57,6 +56,8 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     try:
         found = rdma_devices(node)
     except EvidenceMissing:
+        from gdrkit.facts.rdma_hardware import lacks_rdma_hardware  # reads the text of lspci
+
         if not if_missing(False, lacks_rdma_hardware, node):
             raise
         found, seen = (), "no NIC that supports RDMA in the list of lspci"
@@ -143,7 +144,7 @@ def _reason_for_a_nic(node: Node) -> str:
     if is_wsl(node):
         return ""
     if not gpus(node):
-        return "the GPU that is expected" if missing_gpus(node) or sign_of_gpu(node) else ""
+        return "the GPU that is expected" if number_of_missing_gpus(node) or sign_of_gpu(node) else ""
     own = tuple(gpu for gpu in gpus(node) if not is_passed_through(node, gpu))
     if seek(own, lambda gpu: is_data_centre(node, gpu)) is not None:
         return "a data-centre GPU"

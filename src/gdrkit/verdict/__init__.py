@@ -5,15 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import ABOUT_GPUS, CODES, every_consumer, every_rule, rule_of
+from gdrkit.catalogue import every_consumer
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import scope
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node
 from gdrkit.programs.leading import leading_program
 from gdrkit.programs.names import NAMES
-from gdrkit.rules.module_subjects import gpu_expected
-from gdrkit.rules.rule import Rule
+from gdrkit.verdict.called_for import rules_called_for
 from gdrkit.verdict.check_results import CheckResult, check_results
 from gdrkit.verdict.findings import Finding, findings
 from gdrkit.verdict.matrix import Matrix, matrix
@@ -39,6 +37,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
     def of(self, consumer: str) -> ConsumerState:
         return next(state for state in self.states if state.consumer == consumer)
 
+    def has_remedy(self, consumer: str) -> bool:
+        """Whether there is a remedy for anything that is in a program's way."""
+        states = (one for row in self.matrix.values() for one in row if one.consumer == consumer)
+        return any(result.rule.remedies for one in states for result in one.blocked_by)
+
     def toward(self, node: Node, consumer: str, path: str) -> Verdict:
         """The same verdict, where of several paths with the same state this one decides for a consumer."""
         chosen = consumer_state(node, self.matrix, consumer, path)
@@ -53,7 +56,7 @@ def judge_node(node: Node, asked: str = "") -> Verdict:
     """
     first = leading_program(node)
     counted = {first, asked, *(one.name for one in every_consumer() if one.common and first == NAMES[0])}
-    results = check_results(node, _rules(node))
+    results = check_results(node, rules_called_for(node))
     table = matrix(node, results)
     states = tuple(consumer_state(node, table, consumer.name) for consumer in every_consumer())
     shown = [state for state in states if state.consumer in counted]
@@ -64,13 +67,6 @@ def judge_node(node: Node, asked: str = "") -> Verdict:
         findings=findings(node, results, table, shown, first),
         assumes=assumptions(node),
     )
-
-
-def _rules(node: Node) -> tuple[Rule, ...]:
-    """The rules that may have a subject on this node."""
-    if if_missing(None, gpus, node) != () or if_missing(True, gpu_expected, node):
-        return every_rule()
-    return tuple(rule_of(code) for code, module in CODES.items() if module not in ABOUT_GPUS)
 
 
 def assumptions(node: Node) -> tuple[Assumption, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.gpu_recovery import lost_gpus
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
@@ -111,7 +110,11 @@ def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
     found = if_missing(None, pairs, node)
     if found is None or (not found and all_passed_through(node)):
         found = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
-    absent = (*if_missing((), absent_gpus, node), *lost_gpus(node)) if found else ()
+    if not found:
+        return ()
+    from gdrkit.facts.expected_devices import absent_gpus
+
+    absent = (*if_missing((), absent_gpus, node), *lost_gpus(node))
     return (*found, *(Pair(gpu.address, "") for gpu in absent))
 
 

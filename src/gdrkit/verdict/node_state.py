@@ -5,11 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import consumer_of
+from gdrkit.catalogue import Code, consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
-from gdrkit.facts.pci_registers import answers
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.programs.names import NAMES
@@ -48,6 +47,13 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     @property
     def first_broken_layer(self) -> Layer | None:
         return self.cause.rule.layer if self.cause else None
+
+
+class StepOutcome(Struct, frozen=True):
+    """The verdict on the node after a step: worst GPU, best path."""
+
+    state: State
+    blocked_by: tuple[Code, ...] = ()  # what the path that the steps are for still lacks; () unless blocked
 
 
 def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -> ConsumerState:
@@ -146,6 +152,8 @@ def is_down(node: Node, pair: Pair) -> bool:
     """Whether none of the device's ports is active, or it does not answer; unknown counts as working."""
     if not pair.device:
         return False
+    from gdrkit.facts.pci_registers import answers  # for nodes with pairs
+
     return if_missing(
         False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device))
     ) or not if_missing(True, lambda: answers(node, nic_address(node, pair.device)))

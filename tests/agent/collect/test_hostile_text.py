@@ -38,6 +38,10 @@ SECRET = "Zx9Qw3Lm7Kp2Vt5R"
         f"wandb login {SECRET}",
         f"https://{SECRET}@github.com/org/repository",
         f"redis://:ab/{SECRET}@cache:6379",
+        f"redis://user:p@{SECRET}@cache:6379",
+        f"https://https://a:{SECRET}@host/",
+        f"http://a:80/ http://b:{SECRET}@host/ http://c:{SECRET}@host/",
+        f"echo printf {SECRET} | sudo -S true",
         f"https://hooks.slack.com/services/T00000000/B00000000/{SECRET}",
         f"https://discord.com/api/webhooks/1234567890/{SECRET}",
         f"https://account.blob.core.windows.net/c?sv=2020&sig={SECRET}%3D&se=1",
@@ -175,8 +179,10 @@ Anonymizer([("host", "node17")]).content(without_secrets(sys.stdin.buffer.read()
         b"ip=" * (1 << 16),
         b'token="' * (1 << 16),
         b"eyJaaaaaaaaaa-" * (1 << 15),
+        b"a:/a:@//a://a://" * (1 << 15),
+        b"echo " * (1 << 17) + b"|",
     ],
-    ids=["addresses", "serial number", "empty lines", "ip=", "quotes", "tokens"],
+    ids=["addresses", "serial number", "empty lines", "ip=", "quotes", "tokens", "urls", "commands"],
 )
 def test_no_text_takes_long_to_clean(text):
     """A local user may put such a file in a home that root collects from: 256 kB took hours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.facts.pci import gpus
-from gdrkit.programs.nccl.library_rules import send_needs_nvlink
+from gdrkit.programs.nccl.gpu_rules import send_needs_nvlink
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Unknown
 from tests.hardware import BARE_METAL, machine

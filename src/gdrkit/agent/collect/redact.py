@@ -30,7 +30,7 @@ belongs to it, unless that is the next assignment, as among the options of mount
 
 _ASSIGNED = re.compile(
     rb"""(?ix)
-    (?P<name> (?<![\w.-]) [\w.-]{0,64}?
+    (?P<name> (?<![\w.-]) (?= [\w.-]+ (?: \\? ["'}] )? [ \t]* [=:] ) [\w.-]{0,64}?
         (?: passw(?:or)?d | passphrase | secret | token | psk | cred(?:ential)?s? | api[_-]?key | key-data
         | (?: access | auth | private | account | shared | encryption | boot | licen[cs]e | product | master
         | session | app | cipher | luks | seed ) [_-]? key | pin-value | community
@@ -40,6 +40,8 @@ _ASSIGNED = re.compile(
     + _VALUE
     + rb")"
 )
+"""A word that nothing is assigned to is looked at once, and not for each name in it."""
+
 _UPPER_KEY = re.compile(
     rb"(?P<name>\b(?!CONFIG_)[A-Z][A-Z0-9_]*(?<!_P)KEY=)(?P<value>" + _QUOTED + rb"""|[^\s"']+)"""
 )
@@ -91,7 +93,7 @@ _OF_USER = re.compile(
 )
 """curl -u user:password."""
 
-_ISCSI = re.compile(rb"(?P<name>\biscsi:)(?P<value>[^\s@/]{1,512})(?=@)", re.IGNORECASE)
+_ISCSI = re.compile(rb"(?P<name>\biscsi:)(?P<value>(?=(?P<all>[^\s@/]{1,512}))(?P=all))(?=@)", re.IGNORECASE)
 """netroot=iscsi:user:password:user:password@server. Source: dracut.cmdline(7)."""
 
 _HASH = re.compile(rb"\bgrub\.pbkdf2\.\S+|\$(?:[1567y]|2[abxy]|gy|sha1|md5)\$[\w./,=$+-]{8,}")
@@ -108,7 +110,9 @@ _HEADER = re.compile(
     rb"(?P<value>[^\n\"']+)",
     re.I,
 )
-_PIPED = re.compile(rb"(?P<name>\b(?:echo|printf)[ \t]+)(?P<value>[^|;&\n]{1,1024})(?=\|(?!\|))")
+_ECHO = re.compile(rb"\b(?:echo|printf)[ \t]+")
+_PIPED_CHARACTERS = 1024
+_END_OF_ECHO = re.compile(rb"[|;&\n]|\Z")
 _HERE = re.compile(rb"(?P<name><<<[ \t]*)(?P<value>" + _QUOTED + rb"""|[^\s"';|&]+)""")
 """What a program reads: `echo PASSWORD | sudo -S`."""
 
@@ -121,10 +125,13 @@ _COOKIE = re.compile(rb"(?P<name>\bcookie2?:[ \t]*)(?P<value>[^\s=\"';]{1,128}=[
 _REGISTRY = re.compile(rb"(?P<name>\"auth\\?\"[ \t]*:[ \t]*)(?P<value>\\?\"[\w+/=-]{12,}\\?\"?)")
 """config.json of Docker: user:password in base64."""
 
-_IN_URL = re.compile(
-    rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\[]{0,64}:)(?P<value>(?!\d{1,5}/)[^\s\"'<>]{1,512})(?=@)",
-    re.IGNORECASE,
+_BEFORE_PASSWORD = re.compile(
+    rb"\b[a-z][a-z0-9+.-]{0,20}://(?=(?P<user>[^\s/:@\[]{0,64}:)(?!\d{1,5}/))", re.IGNORECASE
 )
+_PASSWORD_CHARACTERS = 512
+_END_OF_ADDRESS = re.compile(rb"[\s\"'<>]|\Z")
+"""A password in an address goes on to the last @, which it may hold itself."""
+
 _USER_IN_URL = re.compile(
     rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>(?=[^\s/:@]{0,512}\d)[^\s/:@]{16,512})(?=@)",
     re.IGNORECASE,
@@ -141,6 +148,7 @@ _WEBHOOK = re.compile(
 _URL = re.compile(
     rb"(?P<path>\b[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s\"'<>?]{1,4096})(?P<query>\?[^\s\"'<>]+)?"
 )
+_PART = re.compile(rb"[^/:]{20,}")
 _RANDOM = re.compile(rb"(?=[\w-]{0,256}[a-z])(?=[\w-]{0,256}[A-Z])(?=[\w-]{0,256}\d)[\w-]{20,}")
 """A part of an address with capitals, small letters and digits: whoever has it may post, or read. A digest
 has no capitals."""
@@ -155,7 +163,7 @@ _WELL_KNOWN = re.compile(
 
 _PATTERNS = (
     *(_AUTHORIZATION, _REGISTRY, _LISTED, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
-    *(_OF_USER, _BEARER, _HEADER, _COOKIE, _PIPED, _HERE, _WEBHOOK, _IN_URL, _USER_IN_URL, _ISCSI),
+    *(_OF_USER, _BEARER, _HEADER, _COOKIE),
 )
 _PRIVATE_KEY = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
@@ -184,21 +192,64 @@ def without_secrets(data: bytes, path: str = "") -> bytes:
         return _WELL_KNOWN.sub(DROPPED, data)
     data = _PRIVATE_KEY.sub(DROPPED, data)
     data = _HASH.sub(DROPPED, data)
-    for pattern in _PATTERNS:
-        data = pattern.sub(_dropped, data)
+    data = _without_values(data, *_PATTERNS)
+    data = _without_values(_without_piped(data), _HERE, _WEBHOOK)
+    data = _without_values(_without_passwords(data), _USER_IN_URL, _ISCSI)
     data = _URL.sub(_without_tokens, data)
     data = _AUDITED.sub(lambda line: _OF_COMMAND.sub(_dropped, line[0]), data)
     return _WELL_KNOWN.sub(DROPPED, data)
 
 
+def _without_values(data: bytes, *patterns: "re.Pattern[bytes]") -> bytes:
+    for pattern in patterns:
+        data = pattern.sub(_dropped, data)
+    return data
+
+
 def _dropped(match: "re.Match[bytes]") -> bytes:
-    value = match.group("value")
+    return match.group("name") + _in_place_of(match.group("value"))
+
+
+def _in_place_of(value: bytes) -> bytes:
     quote = value[:1] if value[:1] in (b'"', b"'") else b""
-    return match.group("name") + quote + DROPPED + quote
+    return quote + DROPPED + quote
+
+
+def _without_piped(data: bytes) -> bytes:
+    """Commands without what they print for another program. Here and for passwords, an expression would look
+    for the end once for each beginning that is in sight: it is looked for once."""
+    kept, at, end = [], 0, -1
+    for found in _ECHO.finditer(data):
+        begin = found.end()
+        if end < begin:
+            end = _end_of(_END_OF_ECHO, data, begin)
+        is_piped = data[end : end + 1] == b"|" != data[end + 1 : end + 2]
+        if found.start() >= at and is_piped and begin < end <= begin + _PIPED_CHARACTERS:
+            kept += [data[at:begin], _in_place_of(data[begin:end])]
+            at = end
+    return b"".join((*kept, data[at:]))
+
+
+def _without_passwords(data: bytes) -> bytes:
+    """Addresses without passwords."""
+    kept, at, end = [], 0, -1
+    for found in _BEFORE_PASSWORD.finditer(data):
+        begin = found.end("user")
+        if end < begin:
+            end = _end_of(_END_OF_ADDRESS, data, begin)
+        host = data.rfind(b"@", begin + 1, min(end, begin + _PASSWORD_CHARACTERS + 1))
+        if found.start() >= at and host >= 0:
+            kept += [data[at:begin], DROPPED]
+            at = host
+    return b"".join((*kept, data[at:]))
+
+
+def _end_of(ends: "re.Pattern[bytes]", data: bytes, begin: int) -> int:
+    found = ends.search(data, begin)
+    return found.start() if found else len(data)
 
 
 def _without_tokens(address: "re.Match[bytes]") -> bytes:
     """An address without its query, and without parts of its path that are random."""
-    parts = re.split(rb"([/:])", address["path"])
-    path = b"".join(DROPPED if _RANDOM.fullmatch(part) else part for part in parts)
+    path = _PART.sub(lambda part: DROPPED if _RANDOM.fullmatch(part[0]) else part[0], address["path"])
     return path + (b"?" + DROPPED if address["query"] else b"")

@@ -11,7 +11,6 @@ from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
-from gdrkit.messages.driver import SYMBOL_REFUSED
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL, SWITCH, without_dmabuf
 from gdrkit.programs.aws_ofi_nccl.facts import (
@@ -36,7 +35,6 @@ _INFO = "fi_info -p efa -t FI_EP_RDM"
 _COST = "GPU memory is copied through host memory, or the program stops."
 _PEERMEM = "efa_nv_peermem"
 _NO_EFA = NotApplicable("there is no EFA device")
-_P2P_REFUSED = f"{SYMBOL_REFUSED}nvidia_p2p_"
 OF_ITS_OWN = (2, 6)
 FOR_DRIVER_580 = (2, 17, 3)
 """Releases of the module efa: with the file device/p2p, and with the newer form of NVIDIA's calls.
@@ -104,7 +102,9 @@ def efa_p2p_unavailable(node: Node, device: RdmaDevice) -> Outcome:
     aws/aws-parallelcluster issue 6014: open modules and EFA installer 1.29.0, both.
     """
     expected = "NVIDIA, or NVIDIA peermem"
-    refused = last_line_if_any(node, _P2P_REFUSED)
+    from gdrkit.messages.driver import SYMBOL_REFUSED
+
+    refused = last_line_if_any(node, f"{SYMBOL_REFUSED}nvidia_p2p_")
     if refused is not None:
         return Failed(seen=refused.text, expected="the open kernel modules", subject=device.name)
     try:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
@@ -40,6 +39,8 @@ def nvlink_fabric(node: Node, gpu: PciGpu) -> NvlinkFabric | None:
     Only GPUs with NVLink-C2C are in a fabric between hosts; for others, no program is started."""
     if not is_coherent(node, gpu):
         return None
+    from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
+
     smi = smi_gpu(node, gpu.address)
     state = if_absent(None, printed_field, node, smi, "fabric_state", NVIDIA_SMI)
     if state is None:  # printed as N/A

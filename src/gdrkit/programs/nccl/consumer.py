@@ -11,7 +11,6 @@ from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node
 from gdrkit.programs.consumer import Consumer, PathSupport, RequiredFiles, Switch
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.log_records import Version
 from gdrkit.programs.nccl.releases import NEWEST, changing, first_release_with, release
 from gdrkit.rules.capabilities import DIRECT, Path
 
@@ -20,6 +19,8 @@ def copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every copy of NCCL on disk or in a log."""
     found = {copy.source: copy for copy in nccl_copies(node)}
     for log in nccl_logs(node):
+        from gdrkit.programs.nccl.log_records import Version
+
         for logged in log.all(Version)[:1]:
             where = node.describe_line(log.path, logged.line)
             found[where] = LibraryCopy(logged.record.text, where)

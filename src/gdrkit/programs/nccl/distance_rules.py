@@ -17,7 +17,6 @@ from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.log_records import PairLine
 from gdrkit.programs.nccl.releases import NEWEST, release
 from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
@@ -103,6 +102,8 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
 def _refused_in_log(node: Node) -> Failed | None:
     """The failure if NCCL logged that a pair is too far apart; decoded if the log shows NCCL's version."""
     for log in nccl_logs(node):
+        from gdrkit.programs.nccl.log_records import PairLine
+
         for found in log.all(PairLine):
             pair = found.record
             if pair.allowed or pair.distance is None or pair.level is None:

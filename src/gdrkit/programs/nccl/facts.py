@@ -7,16 +7,18 @@ the place of every PCI function that the file has; src/graph/paths.cc for the di
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, find
 from gdrkit.facts.rdma import Pair, nic_address
-from gdrkit.formats import xml_text
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node, each_known, fact, if_absent
 from gdrkit.programs.environment import NCCL_CONF, environment
+
+if TYPE_CHECKING:
+    from gdrkit.formats.xml_text import XmlNode
 
 DEFAULT_FILE = "run/nvidia-topologyd/virtualTopology.xml"
 """src/graph/topo.cc names /var/run, a link to /run."""
@@ -42,6 +44,8 @@ def topology_system(node: Node) -> XmlNode:
 
     Raises EvidenceAbsent without a file, EvidenceMissing if it was not collected or cannot be read."""
     path = topology_file(node)
+    from gdrkit.formats import xml_text
+
     try:
         return xml_text.parse(node.read(path))
     except (EvidenceMissing, FormatError):  # it is there, or a setting names it

@@ -1,20 +1,23 @@
 """NCCL logs supplied with a node: the records of their lines, each with its line number.
 
 Logs are supplied in `sos_commands/nccl/`; they are optional. A line that is not in a log proves nothing:
-most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH. log_lines.py parses the lines.
+most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH. log_lines.py parses the lines. Many nodes have
+no log: what makes its records, and their types, are imported where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
 from gdrkit.facts.supplied import supplied_files
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, each_known, fact
-from gdrkit.programs.nccl.log_records import OVER_NETWORK, Failure, Leg, NcclRecord, Version
+
+if TYPE_CHECKING:
+    from gdrkit.programs.nccl.log_records import Failure, Leg, NcclRecord
 
 R = TypeVar("R")
 
@@ -59,17 +62,23 @@ class JobLog(Struct, frozen=True):
 
     def failure(self, call: str, number: int) -> LocatedRecord[Failure] | None:
         """The first failure of a call with this error or status; None if there is none."""
+        from gdrkit.programs.nccl.log_records import Failure
+
         same = (f for f in self.all(Failure) if (f.record.call, f.record.number) == (call, number))
         return next(same, None)
 
     @property
     def version(self) -> str:
         """The first NCCL version in the log; "" if there is none."""
+        from gdrkit.programs.nccl.log_records import Version
+
         return next((found.record.text for found in self.all(Version)), "")
 
     @property
     def legs(self) -> tuple[LocatedRecord[Leg], ...]:
         """The channel lines over a network. Only these prove which transport was used."""
+        from gdrkit.programs.nccl.log_records import OVER_NETWORK, Leg
+
         return tuple(leg for leg in self.all(Leg) if leg.record.via.carried in OVER_NETWORK)
 
 

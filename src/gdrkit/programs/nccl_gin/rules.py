@@ -9,7 +9,6 @@ from gdrkit.facts.libraries import nccl_is_installed
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log import logs, nccl_log
-from gdrkit.programs.nccl.log_records import FusedDevice
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl_gin.consumer import NCCL_GIN
 from gdrkit.programs.old_copies import version_too_old
@@ -90,6 +89,8 @@ def gin_nics_fused(node: Node, path: str) -> Outcome:
         return NotApplicable("not an NCCL log")
     if log.version and not release(log.version).has_gin:
         return NotApplicable(f"NCCL {log.version} has no GIN")
+    from gdrkit.programs.nccl.log_records import FusedDevice
+
     fused = next((found for found in log.all(FusedDevice) if found.record.parts > 1), None)
     if fused is None:
         return NotApplicable("the log does not show NICs that NCCL joined")

@@ -35,9 +35,9 @@ from gdrkit.repair.platforms.action import Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import remedy_of
-from gdrkit.repair.remedies.plan import predicted
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.verdict.prediction import predicted
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ConfirmStep = Callable[[int, Remedy, Procedure], bool]

@@ -22,7 +22,7 @@ from gdrkit.repair.config.output import TARGET, ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, ask, other_system
 from gdrkit.repair.config.template import filled
 from gdrkit.repair.platforms.change import Change
-from gdrkit.repair.platforms.families import immutable
+from gdrkit.repair.platforms.immutable_systems import immutable
 
 __all__ = ["KINDS", "ConfigKind", "ConfigOutput", "ConfigRefused", "ConfigRequest", "generate"]
 

@@ -1,12 +1,11 @@
-"""The families of distributions that gdrkit has commands for, and the systems that boot an image."""
+"""The families of distributions that gdrkit has commands for."""
 
 from __future__ import annotations
 
-from gdrkit.facts.kubernetes import is_talos
 from gdrkit.facts.machine import distribution
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.debian import DEBIAN
-from gdrkit.repair.platforms.immutable_systems import SYSTEMS, TALOS, ImmutableSystem
+from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.platforms.rhel import RHEL
 from gdrkit.repair.platforms.suse import SUSE
@@ -28,12 +27,3 @@ def setpci(node: Node | None) -> str:
     found = if_missing(None, distribution, node) if node is not None else None
     named = (row.setpci for row in PLATFORMS if found is not None and row.members & found.family)
     return next(named, DEBIAN.setpci)
-
-
-def immutable(node: Node) -> ImmutableSystem | None:
-    """The system of a node that boots an image, whatever its ID_LIKE; None for any other. A machine
-    configuration shows Talos where os-release is missing."""
-    found = if_missing(None, distribution, node)
-    if found is None:
-        return TALOS if if_missing(False, is_talos, node) else None
-    return next((row for row in SYSTEMS if row.members & found.systems), None)

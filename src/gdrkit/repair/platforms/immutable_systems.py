@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.facts.kubernetes import OPENSHIFT
+from gdrkit.facts.kubernetes import OPENSHIFT, is_talos
+from gdrkit.facts.machine import distribution
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
 
 
@@ -255,3 +257,12 @@ SL_MICRO = ImmutableSystem(
 )  # fmt: skip
 
 SYSTEMS = (TALOS, RHCOS, FEDORA_COREOS, FLATCAR, BOTTLEROCKET, COS, SL_MICRO)
+
+
+def immutable(node: Node) -> ImmutableSystem | None:
+    """The system of a node that boots an image, whatever its ID_LIKE; None for any other. A machine
+    configuration shows Talos where os-release is missing."""
+    found = if_missing(None, distribution, node)
+    if found is None:
+        return TALOS if if_missing(False, is_talos, node) else None
+    return next((row for row in SYSTEMS if row.members & found.systems), None)

@@ -5,20 +5,22 @@ What offers a remedy asks here: plans, `gdr fix`, the first screen of `gdr docto
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.facts.kubernetes import deploys_ofed
+from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.facts.virtual import scope, virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
-from gdrkit.repair.platforms.families import family, immutable
-from gdrkit.repair.platforms.immutable_systems import ImmutableSystem
-from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.rules.gpu_operator import OFED_READY
+from gdrkit.repair.platforms.immutable_systems import ImmutableSystem, immutable
 from gdrkit.rules.remedy_names import RemedyName
+
+if TYPE_CHECKING:
+    from gdrkit.repair.remedies.remedy import Remedy
 
 OPERATOR = "gpu-operator"
 CONTAINER = "container"
@@ -59,9 +61,8 @@ def means(node: Node, remedy: Remedy) -> Means:
 
 def _plain(node: Node, remedy: Remedy, cannot: str = "") -> Means:
     """On a host with packages and files, or one of a distribution that is not known."""
-    platform = family(node)
     return Means(
-        platform=platform.name if platform else "",
+        platform=_family(node),
         cannot=cannot,
         undo=remedy.undo,
         needs_root=remedy.needs_root,
@@ -76,8 +77,16 @@ def platform_of(node: Node) -> str:
         return CONTAINER
     if has_driver_container(node):
         return OPERATOR
-    system, platform = immutable(node), family(node)
-    return system.name if system else platform.name if platform else ""
+    system = immutable(node)
+    return system.name if system else _family(node)
+
+
+def _family(node: Node) -> str:
+    """The family of a node's distribution; "" if it is not known. Loaded here: a container needs none."""
+    from gdrkit.repair.platforms.families import family
+
+    found = family(node)
+    return found.name if found else ""
 
 
 def has_packages(node: Node) -> bool:
@@ -89,6 +98,13 @@ def has_packages(node: Node) -> bool:
 def can_do(node: Node, remedy: Remedy) -> bool:
     """Whether the platform can carry it out: a remedy that it cannot is not offered."""
     return not means(node, remedy).cannot
+
+
+def is_possible(node: Node, name: str) -> bool:
+    """Whether the platform can carry out the remedy of that name."""
+    from gdrkit.repair.remedies import remedy_of
+
+    return can_do(node, remedy_of(name))
 
 
 # -- in a container --

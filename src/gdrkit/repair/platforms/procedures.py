@@ -12,8 +12,9 @@ from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
-from gdrkit.repair.platforms.families import family, immutable
+from gdrkit.repair.platforms.families import family
 from gdrkit.repair.platforms.immutable import carry_out as by_image
+from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, Means, means
 from gdrkit.repair.remedies.remedy import Remedy
 

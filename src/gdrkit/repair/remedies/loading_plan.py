@@ -14,9 +14,10 @@ from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.platforms.means import can_do
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.load_peermem import LOAD_PEERMEM
-from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted, untried
+from gdrkit.repair.remedies.plan import STEPS_AT_MOST, untried
 from gdrkit.repair.remedies.remedy import Remedy, standing
 from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.verdict.prediction import predicted
 
 
 def loading_plan(node: Node) -> tuple[Remedy, ...] | None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.catalogue import Code, consumer_of, every_rule
+from gdrkit.catalogue import consumer_of, every_rule
 from gdrkit.evidence import MissingReason
-from gdrkit.facts.modules import PEERMEM, require_index
 from gdrkit.facts.rdma import Pair
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.node import Node, Supposition, each_known, if_missing
@@ -26,21 +25,15 @@ from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
 from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
-from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
+from gdrkit.verdict.node_state import ConsumerState, StepOutcome, consumer_state, nearest_pairs
 from gdrkit.verdict.path_state import GOOD, PathState, State
+from gdrkit.verdict.prediction import predicted
 
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
 
 STEPS_AT_MOST = 5
 """Keeps the search small; a plan with more steps than this amounts to a reinstallation."""
-
-
-class StepOutcome(Struct, frozen=True):
-    """The verdict on the node after a step: worst GPU, best path."""
-
-    state: State
-    blocked_by: tuple[Code, ...] = ()  # what the path that the steps are for still lacks; () unless blocked
 
 
 class PlannedStep(Struct, frozen=True):
@@ -118,15 +111,6 @@ def _distinct(chains: Iterable[Chain]) -> tuple[Chain, ...]:
 
 def _names(chain: Chain) -> set[str]:
     return {step.remedy.name for step in chain}
-
-
-def predicted(node: Node) -> Prediction | None:
-    """What modprobe would report for nvidia-peermem; None if the evidence does not suffice."""
-    if not if_missing(False, lambda: require_index(node) is None):
-        return None  # as in a container, which does not need the loader then
-    from gdrkit.loader import modprobe
-
-    return if_missing(None, modprobe, node, PEERMEM)
 
 
 def _worst(table: Matrix, pairs: Iterable[Pair | None], path: str, consumer: str) -> PathState:

@@ -13,8 +13,7 @@ from gdrkit.facts.loaded_modules import PEERMEM
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.module_state import KernelMatch, kernel_match
-from gdrkit.facts.other_kernels import is_driver
-from gdrkit.facts.packages import dkms
+from gdrkit.facts.packages import dkms, is_driver
 from gdrkit.facts.peer_memory import other_peer_api
 from gdrkit.facts.peermem_container import events
 from gdrkit.facts.running_files import is_loaded_for_sure

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gdrkit.node import Node, Supposition
 from gdrkit.repair.platforms.change import Change
-from gdrkit.repair.platforms.driver_options import DriverOptions
-from gdrkit.repair.platforms.platform import Planner
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.remedy_names import RemedyName
+
+if TYPE_CHECKING:
+    from gdrkit.repair.platforms.driver_options import DriverOptions
+    from gdrkit.repair.platforms.platform import Planner
 
 
 class Remedy(Struct, frozen=True, kw_only=True, eq=False):
