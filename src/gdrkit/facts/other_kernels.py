@@ -14,6 +14,11 @@ _PREBUILT = regex(r"(linux-modules-nvidia-\d+(?:-server)?(-open)?)-(\d+\.\d+\.\d
 """Ubuntu's packages of modules for one kernel. Other names end in a flavour: they are metapackages."""
 
 
+_FOLDER = regex(r"nvidia-(\d+)(srv)?(-open)?")
+"""The folder of such a package's modules, in the kernel's folder kernel/: nvidia-570srv-open. Source: what
+Ubuntu's source package linux-restricted-modules builds."""
+
+
 class DriverElsewhere(Struct, frozen=True):
     """A driver of another kernel."""
 
@@ -32,6 +37,19 @@ def driver_elsewhere(node: Node) -> DriverElsewhere | None:
         if found := _PREBUILT.fullmatch(name):
             flavour = "open" if found[2] else "proprietary"
             return DriverElsewhere(flavour, _user_space_version(node), prebuilt=found[1])
+    return _by_folder(node)
+
+
+def _by_folder(node: Node) -> DriverElsewhere | None:
+    """By the folders of Ubuntu's packages, where the list of packages shows none."""
+    for kernel in if_missing((), node.list, "lib/modules"):
+        folders = if_missing((), node.list, f"lib/modules/{kernel}/kernel")
+        for branch, server, is_open in (
+            found.groups("") for found in map(_FOLDER.fullmatch, folders) if found
+        ):
+            name = f"linux-modules-nvidia-{branch}{server and '-server'}{is_open}"
+            flavour = "open" if is_open else "proprietary"
+            return DriverElsewhere(flavour, _user_space_version(node), prebuilt=name)
     return None
 
 
