@@ -185,8 +185,9 @@ def test_without_a_list_of_packages_the_folder_of_the_modules_names_the_package(
     [("nvidia-570srv-open", "570-server-open"), ("nvidia-580", "580"), ("nvidia-580-open", "580-open")],
 )
 def test_each_branch_and_flavour_has_a_folder_of_its_own(folder, package):
-    host = MemoryHost({f"lib/modules/6.8.0-79-generic/kernel/{folder}/nvidia.ko": ""}, complete=True)
-    found = driver_elsewhere(Node(host))
+    files = {f"lib/modules/6.8.0-79-generic/kernel/{folder}/nvidia.ko": ""}
+    found = driver_elsewhere(Node(MemoryHost(files | {"etc/os-release": "ID=ubuntu\n"}, complete=True)))
+    assert driver_elsewhere(Node(MemoryHost(files | {"etc/os-release": "ID=fedora\n"}))) is None
     assert found is not None and found.prebuilt == f"linux-modules-nvidia-{package}"
     assert found.flavour == ("open" if "open" in package else "proprietary")
 

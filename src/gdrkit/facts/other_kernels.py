@@ -6,6 +6,7 @@ import re
 
 from msgspec import Struct
 
+from gdrkit.facts.machine import distribution
 from gdrkit.facts.packages import DkmsModule, dkms, installed
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
@@ -42,6 +43,8 @@ def driver_elsewhere(node: Node) -> DriverElsewhere | None:
 
 def _by_folder(node: Node) -> DriverElsewhere | None:
     """By the folders of Ubuntu's packages, where the list of packages shows none."""
+    if "ubuntu" not in if_missing(frozenset[str](), lambda: distribution(node).family):
+        return None
     for kernel in if_missing((), node.list, "lib/modules"):
         folders = if_missing((), node.list, f"lib/modules/{kernel}/kernel")
         for branch, server, is_open in (
