@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.dkms_key import SigningKey, dkms_key
+from gdrkit.facts.dkms_key import SigningKey, dkms_key, signers_certificate
 from gdrkit.node import Node
 from gdrkit.repair.platforms.action import EnrolKey, MakeKey, SignModules
 from gdrkit.repair.platforms.choices import OWN_CERTIFICATE, ProcedureChoices
@@ -14,6 +14,7 @@ from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import remedy_of
 from tests.evidence_nodes import laid_down
 from tests.memory_host import MemoryHost
+from tests.module_builder import build_module, make_key, sign
 
 UBUNTU = {"etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\nID_LIKE=debian\n'}
 DEBIAN = {"etc/os-release": "ID=debian\nVERSION_ID=12\n"}
@@ -98,3 +99,20 @@ def test_without_one_a_key_is_made_and_a_key_that_the_user_named_comes_first():
 
     assert made == [OWN_CERTIFICATE]
     assert {one.certificate for one in named if isinstance(one, EnrolKey)} == {"/etc/keys/a.der"}
+
+
+@pytest.mark.parametrize("place", ["var/lib/shim-signed/mok/MOK.der", "var/lib/dkms/mok.pub"])
+def test_the_certificate_on_the_disk_that_signed_a_module_is_the_one_to_enrol(place):
+    """Its private key need not be seen; a certificate of another key is none of this module."""
+    own, other = (make_key.__wrapped__("ws2 Secure Boot Module Signature key") for _ in range(2))
+    module = sign(build_module("nvidia"), own)
+    files = {"x/nvidia.ko": module, **UBUNTU}
+
+    assert (
+        signers_certificate(Node(MemoryHost(files | {place: own.certificate_der})), "x/nvidia.ko")
+        == f"/{place}"
+    )
+    for content in (other.certificate_der, b"", b"-----BEGIN CERTIFICATE-----"):
+        assert signers_certificate(Node(MemoryHost(files | {place: content})), "x/nvidia.ko") == ""
+    bare = files | {place: own.certificate_der, "x/nvidia.ko": build_module("nvidia")}
+    assert signers_certificate(Node(MemoryHost(bare)), "x/nvidia.ko") == ""

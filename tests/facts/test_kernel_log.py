@@ -93,3 +93,20 @@ def test_a_log_that_was_not_collected_is_not_empty() -> None:
 def test_any_text_is_a_log_or_none(text: str) -> None:
     with contextlib.suppress(FormatError):
         assert parse(text, "x").lines
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("[   10.0] NVRM: first\n               NVRM: second", True),  # dmesg
+        ("Nov 20 17:55:01 node kernel: NVRM: first\n" + " " * 30 + "NVRM: second", True),  # journalctl
+        ("[   10.0] NVRM: first\nNVRM: second", False),
+        ("[   10.0] NVRM: first\nNov 20 17:55:01 node app[7]: x\n" + " " * 30 + "NVRM: second", False),
+        ("[   10.0] NVRM: first\n[   11.0] a.out[7]: segfault at x\n               NVRM: second", False),
+        ("[Thu Nov 20 17:55:01 2026] traps: NVRM: first\n" + " " * 27 + "NVRM: second", False),
+    ],
+)
+def test_further_lines_of_a_message_stand_below_its_stamp(text, taken):
+    """Not those of a program's message, nor of one with words that a user chose."""
+    log = parse(f"[    0.000000] Linux version 6.8.0\n{text}\n", "dmesg")
+    assert ("NVRM: second" in [line.text for line in log.lines]) is taken

@@ -225,6 +225,17 @@ def test_kallsyms_shows_exports_but_not_their_crcs() -> None:
     assert node.trail(symbol_links, "user").confidence is Confidence.LIKELY
 
 
+def test_kallsyms_without_one_export_of_the_image_does_not_show_what_the_image_exports() -> None:
+    """The image exports thousands of symbols: such a list was cut."""
+    tree = KernelTree()
+    tree.symvers = False
+    tree.put("proc/kallsyms", "0 T _printk\n0 r __ksymtab_reg\t[ib_core]\n")
+    tree.module("user", imports={"_printk": 1, "nowhere": 2})
+    found = symbol_links(tree.node(), "user")
+    assert found.problems == ()
+    assert {missing.source for missing in found.unseen} == {"proc/kallsyms (vmlinux)"}
+
+
 def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core() -> None:
     tree = KernelTree(complete=False)
     tree.symvers = False

@@ -180,7 +180,17 @@ def test_dkms_of_another_module_builds_no_driver():
 
 def test_akmods_may_build_it_at_boot():
     with pytest.raises(EvidenceMissing):
-        has_driver(newer(PLAIN, "akmod-nvidia"), NEWER)
+        has_driver(newer(PLAIN, "akmod-nvidia", **{"usr/sbin/akmods": ""}), NEWER)
+
+
+def test_a_machine_without_the_program_akmods_builds_no_driver_whatever_its_packages():
+    """The list of packages was not collected."""
+    files = {DEP: PLAIN, "usr/src/x": ""}
+    none = {"usr/sbin/akmods", "usr/bin/akmods", "var/lib/dkms"}
+
+    assert not has_driver(Node(MemoryHost(files, absent=none)), NEWER)
+    with pytest.raises(EvidenceMissing):
+        has_driver(Node(MemoryHost(files, absent={"var/lib/dkms"})), NEWER)
 
 
 def test_without_depmods_list_it_is_not_known():

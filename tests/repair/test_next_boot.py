@@ -12,11 +12,14 @@ from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Confidence, Host
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import driver_path
+from gdrkit.facts.other_kernels import driver_elsewhere
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.next_boot import NextBoot, next_boot
 from gdrkit.report.exit_code import exit_code
+from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.report.fix_text import fix_text
 from gdrkit.report.line import line
 from gdrkit.report.text import text
 from gdrkit.rules.remedy_names import RemedyName
@@ -25,6 +28,7 @@ from gdrkit.verdict.path_state import State
 from tests.evidence_builder import node
 from tests.evidence_nodes import FOLDER, build, laid_down
 from tests.hiding_host import HidingHost
+from tests.memory_host import MemoryHost
 
 RUNNING, NEWER = "5.15.0-119-generic", "5.15.0-125-generic"
 PERSISTENT = "etc/modules-load.d/nvidia-peermem.conf"
@@ -166,6 +170,34 @@ def test_a_newer_kernel_without_the_driver_blocks_and_its_package_repairs_it(tre
         "gdr doctor",
     )  # whether that kernel has the peer-memory API is not seen
     assert found.confidence is Confidence.LIKELY
+
+
+def test_without_a_list_of_packages_the_folder_of_the_modules_names_the_package(tree):
+    host = newer(tree)
+    (tree / "var/lib/dpkg/status").unlink()
+    found = after(host)
+    assert found is not None and found.state is State.BLOCKED
+    assert found.commands[0] == f"sudo apt-get install -y linux-modules-nvidia-535-server-{NEWER}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "package"),
+    [("nvidia-570srv-open", "570-server-open"), ("nvidia-580", "580"), ("nvidia-580-open", "580-open")],
+)
+def test_each_branch_and_flavour_has_a_folder_of_its_own(folder, package):
+    files = {f"lib/modules/6.8.0-79-generic/kernel/{folder}/nvidia.ko": ""}
+    found = driver_elsewhere(Node(MemoryHost(files | {"etc/os-release": "ID=ubuntu\n"}, complete=True)))
+    assert driver_elsewhere(Node(MemoryHost(files | {"etc/os-release": "ID=fedora\n"}))) is None
+    assert found is not None and found.prebuilt == f"linux-modules-nvidia-{package}"
+    assert found.flavour == ("open" if "open" in package else "proprietary")
+
+
+def test_gdr_fix_says_what_to_do_before_the_boot(tree):
+    report = fix_report(node_of(newer(tree)), FixOptions())
+    (action,) = report.by_hand
+    assert "before the reboot" in action.line and "driver-not-loaded" in action.line
+    assert action.commands[0] == f"sudo apt-get install -y linux-modules-nvidia-535-server-{NEWER}"
+    assert "nothing to fix for a direct path now" in fix_text(report)
 
 
 STUB, PROPRIETARY, OPEN = 'peermem = "stub"\n', 'flavour = "proprietary"\n', 'flavour = "open"\n'

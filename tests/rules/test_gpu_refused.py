@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Host
+from gdrkit.evidence import EvidenceMissing, Host
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import DMESG
+from gdrkit.facts.driver import driver_flavour
+from gdrkit.facts.gpu_refusal import Reason, refusal
+from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
+from gdrkit.repair.remedies.power_cycle import POWER_CYCLE
 from gdrkit.rules.gpu_refused import gpu_excluded, gpu_refused_by_driver
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
@@ -94,6 +98,75 @@ class TestNotStarted:
 
     def test_hidden_it_blames_no_other_gpu(self, good: Host):
         assert refused(good, log=[NOT_STARTED], smi=without_values, hidden={DMESG.line}) == []
+
+
+OLDER = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  525.147.05  Wed Oct 25 20:27:35 UTC 2023"
+STARTS = "nvidia-nvlink: Nvlink Core is being initialized, major device number 237"
+NAMED = f"NVRM: The NVIDIA GPU {GPU} (PCI ID: 10de:2bb5)"
+MESSAGES = {
+    Reason.OPEN: "installed in this system requires use of the NVIDIA open kernel modules.",
+    Reason.PROPRIETARY: "installed in this system is not supported by open nvidia.ko.",
+    Reason.BRANCH: "installed in this system is not supported by the\n{}NVRM: NVIDIA 525 driver release.",
+}
+BLACKWELL = {f"{GPU}/{name}": lambda text: text.replace("2330", "2bb5") for name in ("device", "uevent")}
+PROPRIETARY = {
+    "proc/driver/nvidia/version": lambda text: text.replace(
+        "Open Kernel Module for x86_64", "x86_64 Kernel Module"
+    )
+}
+
+
+class TestReasons:
+    def reason(self, host: Host, **changes: object) -> tuple[str, str]:
+        """What the finding sees, and what it advises."""
+        results = check_results(Node(AlteredHost(host, **changes)), [gpu_refused_by_driver])  # type: ignore[arg-type]
+        (one,) = [result.outcome for result in results if isinstance(result.outcome, Failed)]
+        return one.seen, one.advice
+
+    @pytest.mark.parametrize("reason", MESSAGES)
+    @pytest.mark.parametrize("indent", ["[   14.2] ", " " * 15], ids=["by syslog", "by dmesg"])
+    def test_the_driver_names_it_in_the_lines_below(self, good: Host, reason: Reason, indent: str):
+        """A message of several lines: each with its stamp, or the further ones below the first one's."""
+        text = MESSAGES[reason].format(indent)
+        log = [f"{NAMED}\n{indent}NVRM: {text}", NOT_STARTED]
+        seen, advice = self.reason(good, log=log, smi=without_values)
+        assert reason.value in seen and "RmInitAdapter failed" in seen and advice
+
+    def test_of_another_gpu_it_is_none(self, good: Host):
+        other = NAMED.replace(GPU, "0000:99:00.0")
+        log = [f"{other}\n{' ' * 15}NVRM: {MESSAGES[Reason.OPEN]}", NOT_STARTED]
+        assert self.reason(good, log=log, smi=without_values)[1] == ""
+
+    def test_proprietary_modules_support_no_blackwell(self, good: Host):
+        """Also where no log was collected; and not where it works, nor where the open ones are loaded."""
+        changes = {"smi": without_values, "hidden": {DMESG.line}}
+        seen, advice = self.reason(good, files=BLACKWELL | PROPRIETARY, **changes)
+        assert Reason.OPEN.value in seen and "open ones" in advice
+        assert refused(good, files=BLACKWELL | PROPRIETARY, hidden={DMESG.line}) == []
+        assert refused(good, files=BLACKWELL, **changes) == []
+        assert refused(good, files=PROPRIETARY, **changes) == []
+
+    def test_the_open_modules_cure_it_and_a_power_cycle_does_not(self, good: Host):
+        log = [NOT_STARTED]
+        node = Node(AlteredHost(good, files=BLACKWELL | PROPRIETARY, log=log, smi=without_values))  # type: ignore[arg-type]
+        gpu = next(one for one in gpus(node) if one.address == GPU)
+        after = node.after("open", [driver_flavour.becomes("open")])
+        assert refusal(node, gpu) and not refusal(after, gpu)
+        with pytest.raises(EvidenceMissing):
+            tuple(POWER_CYCLE.effect(node))
+
+    @pytest.mark.parametrize("machine", ["bare", "virtual"])
+    def test_one_whose_window_has_no_address_needs_room_for_it(self, good: Host, machine: str):
+        """The driver probes its GPUs before it prints that it is loaded."""
+        invalid = "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:"
+        window = f"{invalid}\n{' ' * 15}NVRM: BAR1 is 0M @ 0x0 (PCI:{GPU})"
+        guest = {"proc/cpuinfo": lambda text: text.replace("flags\t\t: ", "flags\t\t: hypervisor ")}
+        files = {ENTRY: None, UEVENT: unbound} | (guest if machine == "virtual" else {})
+        seen, advice = self.reason(good, log=[STARTS, window, OLDER], files=files)
+        assert Reason.WINDOW.value in seen
+        assert ("pciPassthru" if machine == "virtual" else "Above 4G Decoding") in advice
+        earlier = [STARTS, window, OLDER, STARTS, OLDER]
+        assert Reason.WINDOW.value not in self.reason(good, log=earlier, files=files)[0]
 
 
 class TestExcluded:

@@ -16,6 +16,13 @@ SPLIT = NOT_SPLIT | {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}
 GUEST_UNSPLIT = GUEST | NOT_SPLIT
 
 
+A100 = SERVER.replace("h100-sxm", "a100-sxm-40")  # with a subsystem id of no listed board
+
+
+def named(name):
+    return {f"proc/driver/nvidia/gpus/{GPU}/information": f"Model: \t\t {name}\n"}
+
+
 def vgpu():
     return smi(**{"Pass-Through": "VGPU"})
 
@@ -44,6 +51,17 @@ class TestVgpu:
     def test_the_subsystem_id_of_a_board_is_of_a_whole_gpu(self):
         passed(machine(files=GUEST), gpu_vgpu)
 
+    @pytest.mark.parametrize("name", ["NVIDIA A100-SXM4-40GB", "NVIDIA A40", "NVIDIA L40S"])
+    def test_a_guest_whose_driver_knows_it_by_a_boards_name_has_a_whole_one(self, name):
+        passed(machine(A100, files=GUEST | named(name)), gpu_vgpu)
+
+    @pytest.mark.parametrize(
+        "name", ["GRID A100X-40C", "NVIDIA A40-12", "NVIDIA A100-PG509-200", "Unknown", "NVIDIA A10-24Q"]
+    )
+    def test_another_name_leaves_it_open(self, name):
+        """One of a vGPU, or like it, and none, as the driver has not started it."""
+        missing(machine(A100, files=GUEST | named(name)), gpu_vgpu)
+
 
 class TestConfidential:
     def test_a_refusal_under_confidential_computing_is_not_permanent(self):
@@ -57,6 +75,24 @@ class TestConfidential:
 
         passed(machine(files=GUEST_UNSPLIT, commands=smi() | off), gpu_confidential)
         passed(machine(), gpu_confidential)
+
+    @pytest.mark.parametrize(
+        ("first", "off"),
+        [
+            ("Linux version 6.8.0-79-generic", True),
+            ("systemd[1]: Started a service.", False),  # does not reach back to the boot
+            (
+                "Linux version 6.8.0\n[    0.1] AMD Memory Encryption Features active: SEV SEV-ES SEV-SNP",
+                False,
+            ),
+            ("Linux version 6.8.0\n[    0.1] Memory Encryption Features active: Intel TDX", False),
+            ("Linux version 5.15.0\n[    0.1] Hyper-V: Isolation Config: Group A 0x1, Group B 0xba2", False),
+        ],
+    )
+    def test_it_is_off_in_a_guest_that_does_not_encrypt_its_own_memory(self, first, off):
+        """The driver starts no GPU in that mode there."""
+        node = machine(files=GUEST | NOT_SPLIT, commands={("dmesg",): f"[    0.000000] {first}\n"})
+        (passed if off else missing)(node, gpu_confidential)
 
     def test_confidential_computing_is_unknown_without_cuda(self):
         missing(machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON), gpu_confidential)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
 from gdrkit.evidence import Confidence, Host
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import FABRIC_MANAGER, PROBE_CUDA
-from gdrkit.facts.nvswitch import may_have_switches, other_fabric_manager
+from gdrkit.facts.fabric_manager import LOGS, STATUSES, other_fabric_manager
+from gdrkit.facts.nvswitch import may_have_switches
 from gdrkit.facts.packages import Package, installed
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import what_then
@@ -25,6 +28,12 @@ from tests.rules.altered_host import AlteredHost
 SWITCHED = SERVER + "    0000:17:03.0 pex89-down\n      0000:1f:00.0 nvswitch\n"
 LINUX = "[    0.000000] Linux version 6.8.0-45-generic (x) #45\n"
 FATAL = "[   90.0] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+DRIVER = "535.161.08"
+STAMP = "[Nov 17 2024 06:55:12] [ERROR] [tid 1402] "
+REFUSES = (
+    f"{STAMP}fabric manager NVIDIA GPU driver interface version 535.183.01 don't match with driver "
+    "version {}. Please update with matching NVIDIA driver package.\n"
+)
 LOADS = "[   99.0] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01\n"
 
 
@@ -88,14 +97,16 @@ def test_the_fabric_of_a_rack_is_the_subject_of_another_code():
     assert not any(isinstance(result.outcome, Failed) for result in results)
 
 
-def outcome(**changes: str) -> Outcome:
+def outcome(files: Mapping[str, str] = MappingProxyType({}), **changes: str) -> Outcome:
     """Of a GPU beside an NVSwitch, of which nvidia-smi prints no fabric state, as of A100."""
     smi = "Attached GPUs : 1\nGPU 00000000:1B:00.0\n    Fabric\n        State : N/A\n        Status : N/A\n"
     commands = {SMI: smi, ("dmesg",): LINUX} | {
         {"unit": FABRIC_MANAGER.argv, "log": ("dmesg",), "probe": PROBE_CUDA.argv}[name]: text
         for name, text in changes.items()
     }
-    (result,) = check_results(machine(SWITCHED, files=BARE_METAL, commands=commands), [nvswitch_fabric_down])
+    version = {"sys/module/nvidia/version": f"{DRIVER}\n"}
+    node = machine(SWITCHED, files=BARE_METAL | version | dict(files), commands=commands)
+    (result,) = check_results(node, [nvswitch_fabric_down])
     return result.outcome
 
 
@@ -119,6 +130,32 @@ class TestA100:
     )
     def test_where_it_runs_or_is_not_installed_on_the_host_nothing_is_wrong(self, listed: str):
         assert isinstance(outcome(unit=listed), Passed)
+
+    @pytest.mark.parametrize("path", [*LOGS])
+    def test_a_manager_that_refuses_the_running_driver_blocks_by_its_last_words(self, path: str):
+        refuses, works = (
+            REFUSES.format(DRIVER),
+            f"{STAMP}Successfully configured all the available NVSwitches\n",
+        )
+        found = outcome({path: works + refuses})
+        assert isinstance(found, Failed)
+        assert f"Fabric Manager is 535.183.01, the driver {DRIVER}" in found.seen
+        assert f"Install nvidia-fabricmanager {DRIVER}" in found.advice
+        for text in (
+            refuses + works,
+            refuses + REFUSES.format("535.54.03"),
+        ):  # repaired, or of another driver
+            assert isinstance(outcome({path: text}), Passed)
+        assert isinstance(outcome({path: refuses}, unit=unit("active", "running")), Passed)
+
+    @pytest.mark.parametrize("path", [*STATUSES])
+    @pytest.mark.parametrize(
+        ("active", "kind"), [("active (running)", Passed), ("failed (Result: exit)", Failed)]
+    )
+    def test_the_status_of_the_service_decides_too(self, path: str, active: str, kind: type[Outcome]):
+        other = "● x.service - x\n     Loaded: loaded (y)\n     Active: failed\n"
+        own = "nvidia-fabricmanager.service - NVIDIA fabric manager\n     Loaded: loaded (/lib; enabled)\n"
+        assert isinstance(outcome({path: f"{other}● {own}     Active: {active} since Mon\n{other}"}), kind)
 
     def test_a_fatal_error_of_a_switch_blocks_until_the_driver_starts_again(self):
         assert isinstance(outcome(log=LINUX + FATAL), Failed)

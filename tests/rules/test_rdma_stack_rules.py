@@ -430,13 +430,19 @@ def device(driver: str) -> RdmaDevice:
     return RdmaDevice("rdma0", driver=driver)
 
 
-def verbs(release: int, provider: str = "", imports: tuple[str, ...] = (), suffix: int = 34) -> MemoryHost:
+def verbs(
+    release: int,
+    provider: str = "",
+    imports: tuple[str, ...] = (),
+    suffix: int = 34,
+    always: tuple[str, ...] = ("ibv_cmd_reg_mr",),
+) -> MemoryHost:
     """libibverbs of a release of rdma-core, and the file of one provider."""
     version = f"libibverbs.so.1.14.{release}.0"
     files = {f"{FOLDER}/{version}": shared_object("libibverbs.so.1", (*VERBS, DMABUF_CALL))}
     if provider:
         name = f"{FOLDER}/libibverbs/lib{provider}-rdmav{suffix}.so"
-        files[name] = shared_object(name, (), imports=("ibv_cmd_reg_mr", *imports))
+        files[name] = shared_object(name, (), imports=(*always, *imports))
     return MemoryHost(files, links={LIBRARY: version})
 
 
@@ -462,6 +468,17 @@ def test_without_the_file_the_release_of_rdma_core_decides(driver: str, first: i
         in failed(node(verbs(first - 1)), provider_lacks_dmabuf, device(driver)).expected
     )
     assert passes(node(verbs(first)), provider_lacks_dmabuf, device(driver))
+
+
+@pytest.mark.parametrize(
+    ("driver", "provider", "first"), [("ice", "irdma", 45), ("bnxt_en", "bnxt_re", 48), ("efa", "efa", 38)]
+)
+def test_a_file_that_imports_nothing_of_libibverbs_proves_no_lack(driver: str, provider: str, first: int):
+    """Every provider calls ibv_cmd_reg_mr: a file without that is none, or its symbols were taken away."""
+    new, old = (verbs(release, provider, always=()) for release in (first, first - 1))
+
+    assert passes(node(new), provider_lacks_dmabuf, device(driver))
+    assert "registers no dma-bufs" in failed(node(old), provider_lacks_dmabuf, device(driver)).seen
 
 
 def test_a_provider_as_old_as_the_function_is_left_to_verbs_lacks_dmabuf():

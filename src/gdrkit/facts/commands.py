@@ -39,6 +39,8 @@ FABRIC_MANAGER = Command(
         "sos_commands/gdr/systemctl_list-units_--all_--plain_--no-legend_nvidia-fabricmanager.service",
         "sos_commands/systemd/systemctl_list-units_--all",
         "sos_commands/systemd/systemctl_list-units",
+        "sos_commands/systemd/systemctl_list-units_--failed",
+        "sos_commands/systemd/systemctl_--failed",
     ),
 )
 IBV_DEVINFO = Command(("ibv_devinfo", "-v"), ("sos_commands/infiniband/ibv_devinfo_-v",))

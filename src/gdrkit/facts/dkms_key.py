@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.facts.machine import distribution
+from gdrkit.facts.trust import signature
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.module_signature import names
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -47,6 +52,23 @@ def dkms_key(node: Node) -> SigningKey:
         ask = f"ls -l {quoted(pair.certificate)}"
         raise EvidenceAbsent(Missing(pair.certificate, MissingReason.ABSENT, ask))
     return pair
+
+
+@fact
+def signers_certificate(node: Node, path: str) -> str:
+    """The certificate of DKMS, as an absolute path, that is of the key which signed a module: with it
+    enrolled, the kernel takes the module as it is. "" where none is known to be."""
+    from gdrkit.formats import x509
+
+    signed = if_missing(None, signature, node, path)
+    said = if_missing({}, _configured, node)
+    for place in dict.fromkeys((_OF_UBUNTU.certificate, _said(said).certificate)):
+        content = if_missing(b"", node.read, place.lstrip("/"))
+        with contextlib.suppress(FormatError):  # one in another form is of no key that is known
+            if signed is not None and content and names(signed, x509.parse(content)):
+                node.cite(place, text=f"signed {path}")
+                return place
+    return ""
 
 
 def _said(said: dict[str, str]) -> SigningKey:

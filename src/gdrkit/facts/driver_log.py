@@ -14,7 +14,10 @@ from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.node import Node, fact, if_missing, observation
 
 _LOADS = "NVRM: loading NVIDIA UNIX"
-"""Printed whenever nvidia.ko starts: kernel-open/nvidia/nv.c, nv_module_init()."""
+"""Printed whenever nvidia.ko has started, after it probed its GPUs: kernel-open/nvidia/nv.c,
+nvidia_init_module()."""
+_STARTS = "nvidia-nvlink: Nvlink Core is being initialized"
+"""Printed before: kernel-open/nvidia/nvlink_linux.c, nvlink_core_init()."""
 _UNLOADED = "nvidia-nvlink: Unregistered Nvlink Core"
 """Printed whenever nvidia.ko goes: kernel-open/nvidia/nvlink_linux.c, nvlink_drivers_exit()."""
 
@@ -28,9 +31,13 @@ def since_driver_load(node: Node) -> tuple[KernelLogLine, ...]:
 
 def after_driver_load(lines: tuple[KernelLogLine, ...]) -> tuple[KernelLogLine, ...]:
     """The lines after the last one that nvidia.ko prints when it starts or goes; all of them without one."""
-    marks = (_LOADS, _UNLOADED)
-    starts = [index for index, line in enumerate(lines) if line.text.startswith(marks)]
-    return lines[starts[-1] + 1 :] if starts else lines
+    marks = (_STARTS, _LOADS, _UNLOADED)
+    found = [index for index, line in enumerate(lines) if line.text.startswith(marks)]
+    if not found:
+        return lines
+    *before, last = found
+    probed = before and lines[last].text.startswith(_LOADS) and lines[before[-1]].text.startswith(_STARTS)
+    return lines[(before[-1] if probed else last) + 1 :]
 
 
 @observation(modules.is_loaded, modules.module_path, driver_version, driver_parameters, peermem_linkage)

@@ -213,9 +213,13 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return False
 
 
-VGPU_NAME = regex(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
+VGPU_NAME = regex(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$|\bGRID ")
 """A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
 `GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
+_LIKE_A_VGPU = regex(r"-\d{1,3}(?:[ABCQ]\w*)?$")
+"""Names that vGPUs for games have as well, such as `NVIDIA A40-12`, and a few boards, such as
+`NVIDIA A100-PG509-200`: open-gpu-kernel-modules 595.45.04 src/nvidia/generated/g_nv_name_released.h."""
+NOT_STARTED = ("", "Unknown")  # kernel-open/nvidia/nv-procfs.c
 
 
 @fact
@@ -237,9 +241,15 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
         return str(mode).upper() == "VGPU"
 
     def by_name() -> bool:
-        if not VGPU_NAME.search(product_name(node, gpu)):
+        """The driver of a guest has the name of a vGPU from the host, and that of a board from its own table
+        (src/nvidia/src/kernel/gpu/gpu_vgpu.c, gpuGetNameString_VF); pci.ids has boards alone."""
+        if VGPU_NAME.search(product_name(node, gpu)):
+            return True
+        name = if_missing("", driver_name, node, gpu)
+        if name in NOT_STARTED or _LIKE_A_VGPU.search(name):
             raise not_collected(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
-        return True
+        node.cite(f"name of {gpu.address}", text=f"{name}: no vGPU's", confidence=Confidence.LIKELY)
+        return False
 
     return first_collected(by_machine, by_smi, by_name)
 

@@ -22,6 +22,9 @@ _JOURNAL = regex(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
     r"(?P<program>[\w.@:()\-/\\]+?(?:\[\d+\])?): (?P<text>.*)"
 )
+# Further lines of one message, below its stamp: util-linux sys-utils/dmesg.c, print_record(), and systemd
+# src/shared/logs-show.c, print_multiline().
+_CONTINUED = regex(r" {8,80}\S")
 # Lines that report lost lines. Sources: Linux kernel/printk/printk.c (both forms), systemd's
 # journald-kmsg.c, Linux lib/ratelimit.c: of the module loader's lines, only lockdown's is rate limited.
 _DROPPED = regex(
@@ -76,14 +79,19 @@ def parse(text: str, source: str) -> KernelLog:
     """
     found: list[KernelLogLine] = []
     of_users: float | None = None
+    before: KernelLogLine | None = None
     for number, raw in enumerate(
         text.split("\n"), 1
     ):  # a message may hold what splitlines() takes for an end
-        line = _line(raw[:LINE_CHARACTERS].removesuffix("\r"), number)
+        raw = raw[:LINE_CHARACTERS].removesuffix("\r")
+        line = _line(raw, number)
+        if line is None and before is not None and _CONTINUED.match(raw):
+            line = KernelLogLine(before.seconds, raw.strip(), number)
+        before = line
         if line is None:
             continue
         if _BY_USERS.match(line.text):
-            of_users = line.seconds
+            of_users, before = line.seconds, None
         elif (
             of_users is None or line.seconds != of_users
         ):  # by syslog(2) each line of one message has its time

@@ -21,6 +21,7 @@ from gdrkit.facts.module_index import builtin, dependencies, module_path, module
 from gdrkit.facts.reference_modules import first_answer_of_references
 from gdrkit.facts.running_files import is_loaded_for_sure, loaded_path, not_the_file, replaced
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 VMLINUX = "vmlinux"
 _VERSIONS = "CONFIG_MODVERSIONS"
 _GPL_MARK = b" __start___ksymtab_gpl\n"
+_OF_THE_IMAGE = regex(rb" __ksymtab_[^ \t\n]+\n")  # a module's ends in its name
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
 # Symbols that only these modules export: the kernel image has them only if the module is built in.
 _EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core", "ib_uverbs"))
@@ -165,8 +167,14 @@ def _is_a_module(node: Node, name: str) -> bool:
 
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
-    """Raises EvidenceAbsent if the kernel image exports no such symbol."""
-    if f" __ksymtab_{symbol}\n".encode() not in export_tables(node):
+    """Raises EvidenceAbsent if the kernel image exports no such symbol, and EvidenceMissing where no export
+    of the image is listed: every image has thousands."""
+    table = export_tables(node)
+    if not _OF_THE_IMAGE.search(table):
+        raise EvidenceMissing(
+            Missing("proc/kallsyms (vmlinux)", MissingReason.UNDECIDED, "grep -w vmlinux Module.symvers")
+        )
+    if f" __ksymtab_{symbol}\n".encode() not in table:
         raise EvidenceAbsent(
             Missing(
                 f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {quoted(symbol)} /proc/kallsyms"

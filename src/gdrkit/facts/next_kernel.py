@@ -17,7 +17,7 @@ from gdrkit.facts.packages import dkms, installed, is_driver
 from gdrkit.formats.regex import regex
 from gdrkit.formats.shell_assignments import assignments
 from gdrkit.formats.whole_number import whole_number
-from gdrkit.node import Node, fact, if_absent, seek
+from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 DEBIAN_GRUB_ENVIRONMENT = "boot/grub/grubenv"
 _ASK = "sudo grubby --default-kernel || grep ^GRUB_DEFAULT /etc/default/grub"
@@ -135,6 +135,10 @@ def has_driver(node: Node, kernel: str) -> bool:
     return False
 
 
+_AKMODS = ("usr/sbin/akmods", "usr/bin/akmods")
+"""The program of the package akmods, of Fedora and Red Hat's systems: without it nothing builds an akmod."""
+
+
 def _require_no_builder(node: Node, kernel: str) -> None:
     """Raises EvidenceMissing if something may build the driver for a kernel at boot.
 
@@ -143,7 +147,8 @@ def _require_no_builder(node: Node, kernel: str) -> None:
     if any(is_driver(module) for module in if_absent((), dkms, node)) and has_headers(node, kernel):
         ask = f"sudo dkms autoinstall -k {quoted(kernel)}"
         raise _undecided(f"driver that DKMS may build for {kernel}", ask)
-    if any(name.startswith("akmod") and "nvidia" in name for name in installed(node)):
+    without_akmods = if_missing(False, lambda: seek(_AKMODS, node.exists) is None)
+    if not without_akmods and any(n.startswith("akmod") and "nvidia" in n for n in installed(node)):
         ask = f"sudo akmods --kernels {quoted(kernel)}"
         raise _undecided(f"driver that akmods may build for {kernel}", ask)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from gdrkit.evidence import Confidence
-from gdrkit.facts.commands import DMESG, FABRIC_MANAGER, NVIDIA_SMI
-from gdrkit.facts.driver import driver_version
+from gdrkit.facts.commands import DMESG, NVIDIA_SMI
 from gdrkit.facts.driver_log import since_driver_load
+from gdrkit.facts.fabric_manager import manager_fault
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.gpu_chips import by_device_id
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu, would_start
-from gdrkit.facts.packages import installed
 from gdrkit.facts.pci import NVIDIA, PciGpu, devices, gpus
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.virtual import virtual_machine
@@ -27,8 +24,6 @@ SWITCHES_HIDDEN = (100, 103, 107)
 whose boards nvidia-smi alone shows the fabric. Source: NVIDIA Fabric Manager User Guide."""
 SYSTEM_NOT_READY = 802
 """cuda.h, CUDA_ERROR_SYSTEM_NOT_READY: Fabric Manager has not set up the switches."""
-SERVICE = "nvidia-fabricmanager.service"
-_UNIT = regex(rf"^\W*{re.escape(SERVICE)} +(?P<load>\S+) +(?P<active>\S+) +(?P<sub>\S+)", re.M)
 _FATAL = regex(r"nvidia-nvswitch\d{1,3}: SXid \(PCI:[0-9a-fA-F:.]{7,20}\): \d{1,6}, Fatal,")
 """Source: NVIDIA Fabric Manager User Guide, fatal SXid errors; open-gpu-kernel-modules src/common/nvswitch/
 kernel/inc/common_nvswitch.h."""
@@ -82,23 +77,12 @@ def fabric_fault(node: Node, gpu: PciGpu) -> str:
         return ""
     if smi is None:
         node.cite("NVLink fabric", text="nvidia-smi -q was not collected", confidence=Confidence.LIKELY)
-    return _by_service(node) or _by_log(node)
+    return manager_fault(node) or _by_log(node)
 
 
 def _cuda_refuses(node: Node) -> bool:
     calls = if_missing((), cuda_calls, node)
     return any(one.call == "cuInit" and one.result == SYSTEM_NOT_READY for one in calls)
-
-
-def _by_service(node: Node) -> str:
-    """By systemd, for boards whose GPUs have no fabric state, as with A100; "" if the service runs, or runs
-    in a container, so that the host has no such service."""
-    listed = if_missing("", node.run, FABRIC_MANAGER)
-    unit = _UNIT.search(listed)
-    if unit is None or unit["load"] != "loaded" or unit["active"] in ("active", "activating", "reloading"):
-        return ""
-    node.cite(FABRIC_MANAGER.line, text=unit[0].strip())
-    return f"{SERVICE} is {unit['active']}"
 
 
 def _by_log(node: Node) -> str:
@@ -109,19 +93,3 @@ def _by_log(node: Node) -> str:
             node.cite(DMESG.line, text=line.text, line=line.number, confidence=Confidence.LIKELY)
             return line.text
     return ""
-
-
-@fact
-def other_fabric_manager(node: Node) -> str:
-    """The version of the installed Fabric Manager if it is not the running driver's; "" if it is, or if
-    either is not known. It refuses to start beside a driver of another version.
-
-    The packages are nvidia-fabricmanager-BRANCH, of Ubuntu, and nvidia-fabricmanager, of NVIDIA's
-    repositories."""
-    running = if_missing("", driver_version, node)
-    found = {
-        re.split(r"[-+~]", package.version)[0].rpartition(":")[2]
-        for name, package in if_missing({}, installed, node).items()
-        if re.fullmatch(r"nvidia-fabric-?manager(?:-\d+)?", name)
-    }
-    return found.pop() if running and len(found) == 1 and running not in found else ""

@@ -6,12 +6,18 @@ import re
 
 from msgspec import Struct
 
+from gdrkit.facts.machine import distribution
 from gdrkit.facts.packages import DkmsModule, dkms, installed, is_driver
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 
 _PREBUILT = regex(r"(linux-modules-nvidia-\d+(?:-server)?(-open)?)-(\d+\.\d+\.\d+-[\w.-]+)")
 """Ubuntu's packages of modules for one kernel. Other names end in a flavour: they are metapackages."""
+
+
+_FOLDER = regex(r"nvidia-(\d+)(srv)?(-open)?")
+"""The folder of such a package's modules, in the kernel's folder kernel/: nvidia-570srv-open. Source: what
+Ubuntu's source package linux-restricted-modules builds."""
 
 
 class DriverElsewhere(Struct, frozen=True):
@@ -32,6 +38,21 @@ def driver_elsewhere(node: Node) -> DriverElsewhere | None:
         if found := _PREBUILT.fullmatch(name):
             flavour = "open" if found[2] else "proprietary"
             return DriverElsewhere(flavour, _user_space_version(node), prebuilt=found[1])
+    return _by_folder(node)
+
+
+def _by_folder(node: Node) -> DriverElsewhere | None:
+    """By the folders of Ubuntu's packages, where the list of packages shows none."""
+    if "ubuntu" not in if_missing(frozenset[str](), lambda: distribution(node).family):
+        return None
+    for kernel in if_missing((), node.list, "lib/modules"):
+        folders = if_missing((), node.list, f"lib/modules/{kernel}/kernel")
+        for branch, server, is_open in (
+            found.groups("") for found in map(_FOLDER.fullmatch, folders) if found
+        ):
+            name = f"linux-modules-nvidia-{branch}{server and '-server'}{is_open}"
+            flavour = "open" if is_open else "proprietary"
+            return DriverElsewhere(flavour, _user_space_version(node), prebuilt=name)
     return None
 
 

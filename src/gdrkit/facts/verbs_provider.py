@@ -30,6 +30,9 @@ ibv_cmd_reg_dmabuf_mr(). None of the others does: cxgb4, erdma, hfi1verbs, hns, 
 rxe, siw, vmw_pvrdma; nor do their kernel drivers."""
 
 _CALL = "ibv_cmd_reg_dmabuf_mr"
+_EVERY_PROVIDER = "ibv_cmd_reg_mr"
+"""What every provider calls, at the tags v28.0, v34.0, v50.0 and v64.0. Where a file does not import it
+either, its table of symbols is not that of a provider as rdma-core builds it, and proves no lack."""
 
 
 @fact
@@ -56,6 +59,9 @@ def _calls(node: Node, provider: str) -> bool:
         ask = f"ls {quoted(f'/{folder}')}"
         raise EvidenceMissing(Missing(f"provider {provider} of libibverbs", MissingReason.UNDECIDED, ask))
     path = node.resolve(f"{folder}/{files[0]}")
-    calls = _CALL in parse(node.map(path)).dynamic_imports()
+    imports = parse(node.map(path)).dynamic_imports()
+    if not {_CALL, _EVERY_PROVIDER} & imports:
+        raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, f"nm -D {quoted(f'/{path}')}"))
+    calls = _CALL in imports
     node.cite(path, ".dynsym", f"imports {_CALL}" if calls else f"no import of {_CALL}")
     return calls

@@ -167,6 +167,15 @@ ROWS = (
     ),
     MessageTemplate(
         "nvidia",
+        "{:requires?} use of the NVIDIA open kernel modules",
+        ("gpu-refused-by-driver",),
+        decides=False,
+        source="the proprietary modules, as their users report: NVIDIA/open-gpu-kernel-modules issue 862",
+        open_end=True,
+        sample="NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
+    ),
+    MessageTemplate(
+        "nvidia",
         "installed in this {:(?:vGPU host )?}system is not supported by open",
         ("gpu-refused-by-driver",),  # older than Turing, without a GSP, or a vGPU
         decides=False,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gdrkit.catalogue import consumer_of
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.programs.names import NAMES
+from gdrkit.repair.boot_verdict import NextBoot
 from gdrkit.repair.next_boot import next_boot
 from gdrkit.repair.platforms.action import (
     Action,
@@ -122,20 +123,29 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         if steps:
             plans.append(_plan(node, report, options, [(step, None) for step in steps]))
     planned: set[str] = {step.remedy for plan in plans for step in plan.steps}
+    boot = next_boot(node, verdict, options.consumer) if options.goal == "verdict" else None
     return FixReport(
         node=report.node,
         verdict=report.verdict,
         aim=options.goal,
         plans=tuple(plans),
         ask=report.ask,
-        by_hand=_by_hand(node, verdict, report, options) if options.goal == "verdict" and not plans else (),
-        further=_further(node, verdict, report, options, planned) if options.goal == "verdict" else (),
+        by_hand=_by_hand(node, verdict, report, options, boot)
+        if options.goal == "verdict" and not plans
+        else (),
+        further=_further(node, verdict, report, options, planned, boot) if options.goal == "verdict" else (),
     )
 
 
-def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) -> tuple[ActionSection, ...]:
+def _by_hand(
+    node: Node, verdict: Verdict, report: Report, options: FixOptions, boot: NextBoot | None
+) -> tuple[ActionSection, ...]:
     """What a person can do without a plan: of a node that is not known, what makes it known; of one that no
-    step helps, whether that matters."""
+    step helps, whether that matters; of one that a boot blocks, what to do before it."""
+    if boot is not None and boot.state in (State.BLOCKED, State.IMPOSSIBLE) and not boot.steps:
+        before = "before the reboot, so that the next boot does not block it"
+        words = f"{boot.cause}: {boot.seen}; repair that {before}"
+        return (ActionSection(kind="ask-person", line=words, commands=boot.commands),)
     if report.verdict.state is State.UNKNOWN:
         shown = about_shown(report)
         words = now(shown, None, options.target)
@@ -165,12 +175,16 @@ def _plan(
 
 
 def _further(
-    node: Node, verdict: Verdict, report: Report, options: FixOptions, planned: set[str]
+    node: Node,
+    verdict: Verdict,
+    report: Report,
+    options: FixOptions,
+    planned: set[str],
+    boot: NextBoot | None,
 ) -> tuple[StepSection, ...]:
     """Steps for failures and warnings that no plan repairs, and those that keep the node ready over the next
     boot, if they are known to do no harm by themselves; () if the node is impossible or blocked, unless a
     program goes the direct path all the same: an IOMMU that translates slows verbs where NCCL is too far."""
-    boot = next_boot(node, verdict, options.consumer)
     names = set(boot.steps if boot is not None else ())
     for finding in report.findings:
         if finding.status in _REPAIRED:

@@ -10,6 +10,7 @@ from gdrkit.report.pages import code_page
 from gdrkit.report.programs import initiated_words
 from gdrkit.report.terminal import COMMAND, QUOTE, WIDTH, Row, render
 from gdrkit.report.text import STYLES
+from gdrkit.verdict.path_state import GOOD
 
 PAD, LABEL = 3, 9
 """Columns: the indent of what belongs to a step, and of what follows a word such as "risk"."""
@@ -66,9 +67,10 @@ def _without_plan(report: FixReport) -> str:
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
     if report.by_hand and report.verdict.state == "unknown":
         return "not enough evidence for a plan; do this first:"
-    if report.by_hand and report.verdict.state != "impossible":
+    if report.by_hand and report.verdict.state not in ("impossible", *GOOD):
         return "no automatic fix; do this by hand:"
-    working = "nothing to fix for a direct path now" if report.further else "nothing to fix"
+    later = report.further or report.by_hand
+    working = "nothing to fix for a direct path now" if later else "nothing to fix"
     return {
         "ready": working,
         "active": working,

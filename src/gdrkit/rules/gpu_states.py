@@ -27,7 +27,8 @@ def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     Cost: Unless the vGPU's profile allows GPUDirect RDMA, registering GPU memory fails.
 
     How to tell: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU that is passed through whole prints
-    Pass-Through, and has the PCI subsystem id of its board, which no vGPU has; this page is not about it.
+    Pass-Through, has the PCI subsystem id of its board, which no vGPU has, and is called by its board's name
+    in /proc/driver/nvidia/gpus, without a share such as -24Q; this page is not about it.
 
     What to do: First ask CUDA with `gdr doctor --probe`. If it reports no support, ask the administrator of
     the hypervisor for a profile that allows GPUDirect RDMA, or for a whole GPU by pass-through.
@@ -60,7 +61,8 @@ def gpu_confidential(node: Node, gpu: PciGpu) -> Outcome:
     Cost: Every byte is encrypted and copied through buffers outside the protected memory.
 
     How to tell: `nvidia-smi conf-compute -f` prints `CC status: ON`, or `nvidia-smi -q` counts memory as
-    protected.
+    protected. It is off in an x86 guest whose kernel log, from the boot on, has no line `Memory Encryption
+    Features active`: there the driver starts no GPU in this mode.
 
     What to do: First ask CUDA with `gdr doctor --probe`. If it reports no support, turn confidential
     computing off on nodes that need the network more than the protection. That is decided on the

@@ -6,6 +6,8 @@ signatures are not enforced.
 
 from __future__ import annotations
 
+from gdrkit.evidence.quoting import quoted
+from gdrkit.facts.dkms_key import signers_certificate
 from gdrkit.facts.driver_files import path_to_load
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.module_state import is_unread
@@ -209,6 +211,16 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
         seen=f"signed by {found.key or 'a key of an unsupported kind'}",
         expected="a key in .builtin_trusted_keys, .machine or another keyring that the kernel checks",
         subject=module,
+        advice=_enrol(signers_certificate(node, path_to_load(node, module))),
+    )
+
+
+def _enrol(certificate: str) -> str:
+    if not certificate:
+        return ""
+    return (
+        f"Enrol the certificate that signed it already: `sudo mokutil --import {quoted(certificate)}`, "
+        "reboot, and confirm on the blue screen: Enroll MOK. To build or sign it again changes nothing."
     )
 
 

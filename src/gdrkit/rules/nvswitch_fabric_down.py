@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver import driver_version
+from gdrkit.facts.fabric_manager import other_fabric_manager
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nvidia_smi import would_start
-from gdrkit.facts.nvswitch import fabric_fault, may_have_switches, other_fabric_manager
+from gdrkit.facts.nvswitch import fabric_fault, may_have_switches
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node, if_missing, lacking
 from gdrkit.rules.deciding_command import DecidingCommand

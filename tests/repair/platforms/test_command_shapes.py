@@ -31,6 +31,7 @@ dkms install -m DKMS -v VERSION -k KERNEL --force
 dkms uninstall -m DKMS -v VERSION -k KERNEL
 dnf install -y PACKAGE+
 dnf remove -y PACKAGE+
+dnf module switch-to -y STREAM
 dnf swap -y PACKAGE PACKAGE
 dnf upgrade -y PACKAGE+
 dracut --force --kver KERNEL
@@ -83,6 +84,13 @@ def with_ofed_and_nv_peer_mem() -> Node:
     return Node(MemoryHost(with_indexes(files), complete=True))
 
 
+def with_a_stream() -> Node:
+    """A machine of Red Hat's family that has NVIDIA's packages of an enabled module stream."""
+    stream = "[nvidia-driver]\nname=nvidia-driver\nstream=550-dkms\nstate=enabled\n"
+    files = {"etc/os-release": "ID=rhel\n", "etc/dnf/modules.d/nvidia-driver.module": stream}
+    return Node(MemoryHost(files, complete=True))
+
+
 def commands_in(procedure: Procedure) -> list[tuple[str, ...]]:
     """Its commands, also those that undo them and those for a tree."""
     runs = [action for action in procedure.actions if isinstance(action, RunCommand)]
@@ -91,7 +99,7 @@ def commands_in(procedure: Procedure) -> list[tuple[str, ...]]:
 
 def test_each_declared_command_is_one_that_a_plan_of_its_remedy_or_platform_has():
     unused = {(one.name, shape) for one in (*every_remedy(), *PLATFORMS) for shape in one.commands}
-    nodes = (with_ofed_and_nv_peer_mem(), *(where for _, where, _ in every_case()))
+    nodes = (with_ofed_and_nv_peer_mem(), with_a_stream(), *(where for _, where, _ in every_case()))
     for where, remedy, choices in itertools.product(nodes, every_remedy(), CHOICES):
         if not {owner for owner, _ in unused} & {remedy.name, *(one.name for one in PLATFORMS)}:
             continue  # nothing is left that a plan of this remedy could have

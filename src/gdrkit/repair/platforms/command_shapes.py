@@ -35,6 +35,7 @@ _WORDS = {
     "PACKAGE": r"(?:linux-(?:modules-nvidia|headers)|nvidia|doca-ofed|rdma-core|libibverbs|"
     r"ibverbs-providers|kernel-(?:default-)?devel|kmod-nvidia|nv_peer_mem|libnccl)(?:[\w.+:=~^-]*[A-Za-z0-9+~])?",
     "REGISTER": r"(?:ECAP_ACS\+0x6|CAP_EXP\+0x8)\.w=[0-9a-f]{4}:[0-9a-f]{4}",
+    "STREAM": r"nvidia-driver:(?:latest-dkms|open-dkms|\d{3}-(?:dkms|open))",
     "VERSION": r"[0-9][\w.+~-]*",
 }
 """What stands for a word of evidence. No pattern matches a word that begins with a dash."""

@@ -103,9 +103,30 @@ def _installed(node: Node) -> tuple[str, ...]:
     return if_missing((), lambda: tuple(installed(node)))
 
 
+_STREAM_FILE = "etc/dnf/modules.d/nvidia-driver.module"
+_OPEN_STREAMS = {"latest-dkms": "open-dkms"}
+"""NVIDIA's repositories for RHEL 8 and 9 have the streams latest-dkms, open-dkms, 550-dkms, 550-open, ...:
+NVIDIA driver installation guide, "Modularity profiles"."""
+
+
+def _stream(node: Node) -> str:
+    """The enabled stream with proprietary modules that DKMS builds; "" without one."""
+    text = if_missing("", node.text, _STREAM_FILE)
+    found = re.search(r"^stream=(latest-dkms|\d{3}-dkms)$", text, re.M)
+    return found[1] if found and re.search(r"^state=enabled$", text, re.M) else ""
+
+
 def _of_dnf(node: Node) -> Action:
-    """Swap the packages of NVIDIA's repository, which conflict with each other."""
-    del node
+    """Swap the packages of NVIDIA's repository, which conflict with each other. Where a stream of its module
+    is enabled, dnf hides those of the others: dnf's modularity documentation, "switch-to"."""
+    if stream := _stream(node):
+        switch = ("dnf", "module", "switch-to", "-y")
+        return RunCommand(
+            argv=(*switch, f"nvidia-driver:{_OPEN_STREAMS.get(stream) or stream.replace('-dkms', '-open')}"),
+            why="the stream of the open modules replaces that of the proprietary ones",
+            undo=((*switch, f"nvidia-driver:{stream}"),),
+            never_executed=True,
+        )
     names = ("kmod-nvidia-latest-dkms", "kmod-nvidia-open-dkms")
     return RunCommand(
         argv=("dnf", "swap", "-y", *names),
@@ -141,5 +162,9 @@ OPEN_KERNEL_MODULES = Remedy(
     paths=("dmabuf",),
     drops_signatures=True,
     procedure=_procedure,
-    commands=("dnf swap -y PACKAGE PACKAGE", "zypper --non-interactive install --force-resolution PACKAGE"),
+    commands=(
+        "dnf swap -y PACKAGE PACKAGE",
+        "dnf module switch-to -y STREAM",
+        "zypper --non-interactive install --force-resolution PACKAGE",
+    ),
 )

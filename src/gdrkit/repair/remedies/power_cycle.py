@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.gpu_recovery import came_back, lost_gpus, recovery
-from gdrkit.facts.gpu_refusal import refusal
+from gdrkit.facts.gpu_refusal import refusal, refusal_reason
 from gdrkit.facts.nic_health import nic_fault
 from gdrkit.facts.nvswitch import fabric_fault
 from gdrkit.facts.pci import gpus
@@ -47,7 +47,7 @@ def _after_restart(node: Node) -> Iterator[Supposition]:
     yield from recovered(node, (gpu for gpu in gpus(node) if if_missing(None, recovery, node, gpu.address)))
     yield from failed_nics(node)
     for gpu in gpus(node):
-        if if_missing("", refusal, node, gpu):
+        if if_missing("", refusal, node, gpu) and if_missing(None, refusal_reason, node, gpu) is None:
             missing = stale(f"whether the driver starts {gpu.address}", "ls /proc/driver/nvidia/gpus")
             yield refusal.becomes(missing, gpu)
     for gpu in lost_gpus(node):

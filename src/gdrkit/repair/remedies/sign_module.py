@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from gdrkit.facts.dkms_key import SigningKey, dkms_key
+from gdrkit.facts.dkms_key import SigningKey, dkms_key, signers_certificate
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import module_path, name_of
@@ -53,6 +53,10 @@ def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Ite
     """Create a key unless there is one, sign the modules, rebuild the index, and enrol the key.
 
     DKMS signs with its own key whenever it builds: a second key would hold until the next build only."""
+    signed = "" if choices.key else _certificate(node)
+    if signed and choices.enrol:
+        yield EnrolKey(certificate=signed, why="the modules are signed by its key already")
+        return
     pair = SigningKey(choices.key_path, choices.certificate_path)
     existing = None if choices.key else if_missing(None, dkms_key, node)
     if existing is not None:
@@ -75,6 +79,12 @@ def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Ite
         yield EnrolKey(certificate=pair.certificate, why="the firmware must trust the key")
     if if_missing(False, node.exists, initramfs_tool(platform)):
         yield platform.refresh_initramfs(release(node), "it may contain the unsigned modules")
+
+
+def _certificate(node: Node) -> str:
+    """The certificate on this disk of the one key that signed all modules; "" if there is none."""
+    found = {if_missing("", signers_certificate, node, path) for path in _to_sign(node)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _to_sign(node: Node) -> tuple[str, ...]:
