@@ -17,7 +17,7 @@ from gdrkit.programs.job_settings import settings_of
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.facts import PLUGIN, net_plugins
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.log_records import TCP, Network
+from gdrkit.programs.nccl.log_records import Network
 from gdrkit.programs.nccl.releases import AMPERE, NEWEST, changing, first_release_with, release
 from gdrkit.programs.nccl.setting_rules import READ
 from gdrkit.programs.old_copies import does_not_detect, version_too_old
@@ -192,8 +192,9 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
     as IBext, AWS Libfabric or FasTrak, or it reports that an external plugin was loaded. Or the dynamic
     linker finds a file libnccl-net.so.
 
-    What to do: Nothing is wrong. To compare with NCCL's own code, run the job once with
-    `NCCL_NET_PLUGIN=none`.
+    What to do: With FastSocket of Google, which sends over TCP: a machine type that has GPUDirect-TCPX,
+    GPUDirect-TCPXO or RDMA needs the plugin for that, and another one has no direct path. With any other
+    plugin nothing is wrong. To compare with NCCL's own code, run the job once with `NCCL_NET_PLUGIN=none`.
 
     Why: HPC-X, aws-ofi-nccl and Google's gIB install plugins. NCCL loads libnccl-net.so by itself, or the
     plugin that NCCL_NET_PLUGIN names.
@@ -204,7 +205,7 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
         networks = log.all(Network)
         for found in networks:
             name = found.record.name
-            if name not in ("IB", *TCP):
+            if name not in ("IB", "Socket"):
                 return Failed(
                     seen=f"Using network {name}",
                     expected="IB",
