@@ -207,6 +207,7 @@ P2P = (
     ("status", "words"),
     [
         ("GNS", "does not support these GPUs"),
+        ("NS", "names no reason"),
         ("CNS", "the chipset"),
         ("TNS", "their place"),
         ("DR", "a setting of the driver"),

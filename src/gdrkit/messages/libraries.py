@@ -46,6 +46,7 @@ ROWS = (
         "it does not support these GPUs for it, as most GeForce cards",
         "Nothing has to be done: programs copy between them through host memory",
     ),
+    _no_p2p("NS", "it does not support it, and names no reason", _FARTHER),
     _no_p2p("CNS", "it does not support the chipset between them", _FARTHER),
     _no_p2p("TNS", "it does not support their place on the PCIe bus", _FARTHER),
     _no_p2p(
