@@ -132,11 +132,12 @@ MOST_LINES = 2000
 
 
 def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
-    """An event after which the program went on, with a note if a later line reports another failure, that
-    NCCL chose a network which is not TCP, or that it sends GPU memory directly all the same."""
+    """An event after which the program went on, with a note if a later line reports another failure, or that
+    NCCL sends GPU memory directly all the same; of a state, if NCCL then chose a network that is not TCP."""
     later = lines[event.position + 1 :][:MOST_LINES]
     fails = any(reports_failure(line) and event.line.text[-20:] != line.text[-20:] for line in later)
-    works = any(CHANNEL_IS_DIRECT in line.text or _PATTERNS["chosen"].search(line.text) for line in later)
+    works = any(CHANNEL_IS_DIRECT in line.text for line in later)
+    works = works or (event.note == STATE and any(_PATTERNS["chosen"].search(line.text) for line in later))
     return replace(event, note=WENT_ON) if fails or works else event
 
 
