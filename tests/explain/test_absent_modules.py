@@ -108,3 +108,34 @@ def test_any_search_can_be_read(pattern):
 @pytest.mark.parametrize(("count", "modules"), [("0", {"nvidia_peermem", "nv_peer_mem"}), ("1", set())])
 def test_a_count_of_no_rows_shows_that_a_module_is_not_loaded(count: str, modules: set[str]):
     assert absent(f"root@alpha:~# lsmod | grep -c peer\n{count}\n{UNAME}") == modules
+
+
+LEGACY = """\
+# lsmod | grep nv_peer
+#
+# modinfo {0}
+filename:       /lib/modules/4.15.0-46-generic/updates/dkms/{1}.ko
+name:           {0}
+vermagic:       4.15.0-46-generic SMP mod_unload
+"""
+
+
+def test_nv_peer_mem_that_is_installed_and_not_loaded_is_named():
+    """Mellanox/nv_peer_memory issue 46: nothing loads it at boot."""
+    found = explained(LEGACY.format("nv_peer_mem", "nv_peer_mem")).answer
+    assert found.sentence.startswith("nv_peer_mem is installed, but not loaded.")
+    assert found.now[0].startswith("Run `sudo modprobe nv_peer_mem`")
+
+
+def test_a_module_whose_file_is_shown_is_installed_and_else_it_is_not_known():
+    text = LEGACY.replace("nv_peer", "nvidia_peer", 1)
+    found = explained(text.format("nvidia_peermem", "nvidia-peermem")).answer
+    assert found.sentence.startswith("nvidia-peermem is installed, but not loaded.")
+    alone = explained("# lsmod | grep peermem\n#\n# uname -r\n4.15.0-46-generic\n").answer
+    assert "neither whether it is installed" in alone.sentence
+
+
+def test_nv_peer_mem_beside_an_nvidia_peermem_that_is_loaded_is_not_missed():
+    loaded = "# lsmod | grep nvidia_peermem\nnvidia_peermem         16384  0\n"
+    found = explained(loaded + LEGACY.format("nv_peer_mem", "nv_peer_mem"))
+    assert not any(machine.established or machine.notes for machine in found.machines)

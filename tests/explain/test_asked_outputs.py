@@ -266,13 +266,36 @@ LOSSES = (
 )
 
 
-def test_packets_lost_on_a_priority_without_flow_control_are_shown_and_no_cause_is_claimed():
+def test_traffic_misses_the_priority_with_flow_control_where_that_carried_nothing():
     found = explained(LOSSES.format("eth1", 0, 884123, 0)).answer
 
-    assert (found.kind, found.cause, found.others) == ("several", None, ())
+    assert (found.kind, found.cause, found.sureness) == ("elsewhere", None, "likely")
     assert "884123 discarded on priority 0, which has no flow control" in found.sentence
     assert "priority 3, which has it, carried nothing" in found.sentence
-    assert "carried nothing" not in explained(LOSSES.format("eth1", 0, 884123, 7)).answer.sentence
+
+
+def test_whose_packets_were_lost_is_open_where_the_priority_with_flow_control_carried_some():
+    found = explained(LOSSES.format("eth1", 0, 884123, 7)).answer
+    assert (found.kind, found.cause, found.others) == ("several", None, ())
+    assert "884123 discarded" in found.sentence and "carried nothing" not in found.sentence
+
+
+PORT = (
+    "# mlnx_qos -i eth1\nPriority trust state: dscp\nPFC configuration:\n"
+    "\tpriority    0   1   2   3   4   5   6   7\n\tenabled     0   0   0   {}   0   0   0   0   \n"
+    "# ethtool -S eth1 | grep discards\n     rx_discards_phy: {}\n"
+)
+
+
+def test_a_port_without_any_flow_control_lost_packets():
+    found = explained(PORT.format(0, 884123)).answer
+    assert (found.kind, found.others) == ("several", ())
+    assert "884123 discarded by the port, of which no priority has flow control" in found.sentence
+
+
+@pytest.mark.parametrize(("flow_control", "lost"), [(0, 0), (1, 884123)])
+def test_a_port_that_lost_nothing_or_has_flow_control_on_some_priority_shows_no_loss(flow_control, lost):
+    assert "discarded" not in explained(PORT.format(flow_control, lost)).answer.sentence
 
 
 @pytest.mark.parametrize(

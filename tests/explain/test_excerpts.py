@@ -96,3 +96,22 @@ def test_a_benchmark_shows_what_it_measured_and_no_problem(text, shown):
 @pytest.mark.parametrize("text", [NVBANDWIDTH.format("N/A"), FINAL.replace("44870.25", "")])
 def test_a_row_without_its_result_measures_nothing(text):
     assert not any("result" in fact.name for machine in explained(text).machines for fact in machine.known)
+
+
+FABRIC = "    Fabric\n        State                  : {}\n        Status                 : {}\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "cause"),
+    [("In Progress", "N/A", "nvswitch-fabric-down"), ("Completed", "Success", None)],
+)
+def test_the_state_of_a_fabric_alone_is_that_of_the_only_gpu_and_likely(state, status, cause):
+    """Of a GPU with NVLink-C2C, whose name the excerpt lacks, it would be the fabric of several hosts."""
+    found = explained(f"```\n{FABRIC.format(state, status)}```\n").answer
+    assert found.cause == cause
+    assert found.cause is None or found.sureness == "likely"
+
+
+def test_fabrics_of_two_gpus_name_neither():
+    text = f"```\n{FABRIC.format('In Progress', 'N/A')}{FABRIC.format('Completed', 'Success')}```\n"
+    assert explained(text).answer.cause is None

@@ -192,3 +192,54 @@ def test_no_line_of_a_healthy_output_is_quoted_as_what_fails(name: str):
     for text in wrapped(texts[name]).values():
         found = explained(text).answer
         assert found.kind != "nothing" or found.lines == ()
+
+
+P2P = (
+    " \tGPU0\tGPU1\t\n GPU0\tX\t{0}\t\n GPU1\t{0}\tX\t\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n"
+    + (
+        "  CNS  = Chipset not supported\n  GNS  = GPU not supported\n  TNS  = Topology not supported\n"
+        "  NS   = Not supported\n  DR   = Disabled by regkey\n  U    = Unknown\n"
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("GNS", "does not support these GPUs"),
+        ("NS", "names no reason"),
+        ("CNS", "the chipset"),
+        ("TNS", "their place"),
+        ("DR", "a setting of the driver"),
+    ],
+)
+def test_a_pair_without_peer_to_peer_is_explained_and_the_legend_says_nothing(status: str, words: str):
+    found = explained(P2P.format(status)).answer
+    assert (found.kind, found.lines[0].line) == ("elsewhere", 2)
+    assert words in found.sentence and "nothing about the NICs" in found.sentence
+
+
+def test_pairs_with_peer_to_peer_and_a_legend_alone_fail_at_nothing():
+    assert explained(P2P.format("OK")).answer.lines == ()
+    assert explained(P2P.partition("Legend")[2]).answer.lines == ()
+
+
+@pytest.mark.parametrize(
+    "stamp", ["Nov 15 14:15:47", "11\u6708 15 14:15:47", "nov. 15 14:15:47", "M\u00e4r 15 14:15:47"]
+)
+def test_the_journal_names_its_machine_in_any_language(stamp: str):
+    line = f"{stamp} n7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
+    found = explained(line)
+    assert (found.answer.cause, found.machines[0].name) == ("gpu-needs-reset", "n7")
+
+
+def test_a_number_and_a_time_in_a_sentence_are_no_journal():
+    assert {one.kind for one in read("On Nov 15 14:15:47 n7 stopped: the GPU was gone.\n")} == {"prose"}
+
+
+GLOG = "E0108 10:38:38.120482 1479096 {}.cpp:796] {}\n"
+
+
+def test_a_line_of_glog_is_output_whatever_it_says():
+    assert {one.kind for one in read(GLOG.format("rdma_context", "it stops here"))} == {"machine"}
+    assert {one.kind for one in read("E0108 is the code of our rack, 796] they said.\n")} == {"prose"}

@@ -92,3 +92,12 @@ def test_an_unsupported_mapping_is_read_where_the_error_has_no_text():
         " access=0x10000f) failed: Unknown error 524\n"
     )
     assert open_codes(failed) == ("topology-refused", "iommu-groups-differ")
+
+
+LANE = "[1.1] [n1:8:0] proto_common.c:553 UCX  TRACE lane[0] {0}/{1}:1: md {1} cannot register cuda memory\n"
+
+
+def test_a_nic_that_cannot_register_gpu_memory_is_a_failure_and_another_domain_is_none():
+    """ai-dynamo/nixl issue 307."""
+    assert open_codes(LANE.format("rc_mlx5", "mlx5_3"))[:2] == ("peermem-not-loaded", "ucx-misses-peermem")
+    assert open_codes(LANE.format("tcp", "tcp")) == ()

@@ -527,7 +527,7 @@ SAMPLES = (
             "Using network FastSocket",
             "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/FastSocket/0",
         ),
-        state="blocked", legs=(0, 0, 1), ranks=1,
+        state="blocked", legs=(0, 0, 1), ranks=1, codes=("net-plugin-replaced",),
     ),
     Sample(
         name="the plugin finds no device, NET/IB is off, the sockets are what is left",

@@ -29,6 +29,20 @@ def test_the_version_between_lines_with_a_process_is_that_of_the_process():
     assert version.strip() not in nccl_text((prose + version + prose + LOG).encode()).lines
 
 
+UNNAMED = (
+    "NCCL INFO NET/IB : No device found.",
+    "misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed",
+    "NCCL INFO Using network Socket",
+)
+
+
+def test_several_lines_in_a_row_are_a_log_whose_processes_were_cut_off():
+    """NVIDIA/nccl issue 451; a single line of the kind may be an example."""
+    prose = "We see this on every node, since the update.\n" * 9
+    assert not nccl_text((prose + "\n".join(UNNAMED)).encode()).dropped
+    assert len(nccl_text((prose + f"\n{prose}".join(UNNAMED)).encode()).dropped) == len(UNNAMED)
+
+
 def codes(text: str) -> set[str]:
     machines = explain(PastedHost(text.encode())).machines
     return {found.code for machine in machines for found in machine.established}

@@ -437,3 +437,39 @@ def test_two_routable_gids_leave_only_the_rail(remote: str, codes: tuple[str, ..
 
     assert error.codes == codes
     assert ("wrong GID" in error.meaning) == (len(codes) > 1)
+
+
+# -- networks that need no reason, or give it -------------------------------------------------------------
+
+
+def test_sockets_of_the_loopback_interface_alone_reach_no_other_host():
+    """Project-HAMi/HAMi-core issue 261."""
+    lines = ("NET/IB : No device found.", "NET/Socket : Using [0]{}", TCP, init(1, 2))
+
+    def state(name: str) -> str:
+        return analysed(info("p1:9", 1, *(line.format(name) for line in lines))).state
+
+    assert state("lo:127.0.0.1<0>") == "unknown"
+    assert state("eth0:10.0.0.1<0>") == "blocked"
+    assert state("lo:127.0.0.1<0> [1]eth0:10.0.0.1<0>") == "blocked"
+
+
+def test_the_plugin_that_sends_over_tcp_is_why_a_path_is_not_direct():
+    """NVIDIA/nccl issue 1519: Google's FastSocket."""
+    disabled = "NET/{} : GPU Direct RDMA Disabled for HCA 0 'eth0'"
+    (rank,) = ranks(analysed(info("n1:7", 0, disabled.format("FastSocket"))))
+    assert [one.codes for one in rank.network_reasons] == [("net-plugin-replaced",)]
+    (rank,) = ranks(analysed(info("n1:7", 0, "NET/Socket : Using [0]eth0:10.0.0.1<0>", TCP)))
+    assert "net-plugin-replaced" not in [code for one in rank.network_reasons for code in one.codes]
+
+
+def test_a_device_that_cannot_be_opened_is_why_none_is_found():
+    """NVIDIA/nccl issue 451."""
+    opened = warn("n1:7", 0, "transport/net_ib.cc:148", "NET/IB : Unable to open device mlx5_0")
+    found = info("n1:7", 0, "NET/IB : No device found.", TCP)
+    (rank,) = ranks(analysed(opened + found))
+    assert [one.codes for one in rank.network_reasons] == [
+        ("rdma-device-not-in-container", "verbs-provider-mismatch")
+    ]
+    (rank,) = ranks(analysed(found))
+    assert "port-down" in rank.network_reasons[0].codes

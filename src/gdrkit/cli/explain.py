@@ -72,6 +72,7 @@ def main(arguments: list[str]) -> int:
         checked_file,
         combined_exit_code,
         with_faults,
+        with_next_step,
     )
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
@@ -84,7 +85,7 @@ def main(arguments: list[str]) -> int:
     explanation = explain(host, log)
     asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
     file = checked_file(content, name, host.lines) if asks else None
-    explanation, job = with_faults(explanation, file), log.job
+    explanation, job = with_next_step(with_faults(explanation, file), content), log.job
     if options.quiet:
         pass
     elif options.json:

@@ -193,6 +193,8 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
         return explanation
     if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
         return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
+    if file.worst == "warning" and _has_only_settings(file) and answer.kind is not AnswerKind.NO_OUTPUT:
+        return _with_summary(explanation, file)  # a remark on a command explains no output of it
     if answer.kind in FINDS_NOTHING:
         return structs.replace(explanation, answer=_of_file(file))
     if answer.cause in OF_MANIFESTS:
@@ -202,12 +204,25 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
     return explanation
 
 
+def with_next_step(explanation: Explanation, content: bytes) -> Explanation:
+    """The explanation of a short text without output, with the command that answers what its words ask."""
+    answer = explanation.answer
+    if answer.kind is not AnswerKind.NO_OUTPUT:
+        return explanation
+    from gdrkit.cli.questions import next_step
+
+    step = next_step(content.decode("utf-8", "replace"))
+    if not step:
+        return explanation
+    return structs.replace(explanation, answer=structs.replace(answer, now=(step, *answer.now)))
+
+
 def _has_only_settings(file: CheckedFile) -> bool:
     return all(found.kind == "settings" for found in file.documents)
 
 
 def _with_summary(explanation: Explanation, file: CheckedFile) -> Explanation:
-    """The explanation of a text without output, with what `gdr config check` says of it."""
+    """The explanation of a text, with what `gdr config check` says of its settings."""
     now = (f"gdr config check: {file.summary()}", *_faults(file), *explanation.answer.now)
     return structs.replace(explanation, answer=structs.replace(explanation.answer, now=now))
 

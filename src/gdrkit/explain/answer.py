@@ -18,6 +18,7 @@ from gdrkit.explain.explanation import (
     ASKED,
     NO_FAILURE_SHOWN,
     STATE,
+    WENT_ON,
     Answer,
     AnswerKind,
     OpenLine,
@@ -47,6 +48,7 @@ from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
@@ -86,14 +88,16 @@ def answer(
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
     stopped = not works and (failing is None or failing in found[0].lines) if found else False
-    beside = works and bool(found) and _is_listed(found[0], machines)
+    beside = bool(found) and (
+        _is_listed(found[0], machines, (WENT_ON,)) or (works and _is_listed(found[0], machines))
+    )
     if found and (found[0].weight > NOTE or stopped) and not beside:
         return _several(found, machines, about)
     return (
         without_result(machines, failing)
         or working(job, machines, failing)
         or healthy(machines, failing)
-        or _nothing(about, failing, found)
+        or _nothing(about, failing, () if beside else found)
     )
 
 
@@ -174,7 +178,14 @@ def _often_harmless(
     proven = (found for machine in machines for found in machine.established)
     closed = any("dmabuf" in found.blocks for found in proven)
     open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
-    return open_cause and not closed and not needs_path(lines)
+    return open_cause and not closed and not _is_legacy(first, machines) and not needs_path(lines)
+
+
+def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
+    """Whether a cause is one of nv_peer_mem, which comes with drivers and kernels that have no dma-buf."""
+    numbers = {line.line for line in first.lines}
+    opened = (line for machine in machines for line in machine.open)
+    return any(line.subject == LEGACY for line in opened if line.line in numbers)
 
 
 def _closes_peermem_alone(cause: Candidate) -> bool:
@@ -190,12 +201,22 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
     if not closed:
         return None
     found, machine = closed[0]
+    title, steps = code_page(found.code)
     loads = CauseTrait.NOT_LOADED in rule_of(found.code).traits
-    what = (
-        "neither whether it is installed nor whether that matters" if loads else "not whether that matters"
-    )
-    sentence = f"{code_page(found.code)[0]} The text shows {what}."
+    installed = found.subject.endswith(".ko")  # the name of its file, which an output shows
+    what = "not whether that matters"
+    if loads and not installed:
+        what = "neither whether it is installed nor whether that matters"
+    elif loads:
+        title = f"{found.subject.removesuffix('.ko')} is installed, but not loaded."
+    sentence = f"{title} The text shows {what}."
     todo = IGNORE_IT if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
+    if loads and installed:
+        first = _steps(steps)[0]
+        if found.subject == f"{LEGACY}.ko":  # of drivers that have no dma-buf
+            todo = first.replace("nvidia-peermem", LEGACY)
+        else:
+            todo = f"{todo} Where it is needed: {first}"
     if contradictions := [one.text for one in machine.contradictions]:
         sentence = f"{contradictions[0]}."
         todo = (
@@ -245,15 +266,21 @@ def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedC
 def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
     """The meaning of a line about something else."""
     line = other.line
+    if other.harmless:  # what a line without effect may have for causes is of no use
+        found = tuple(one for one in found if one.lines[:1] != (_quoted(line),))
     return plain(
         AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
         f"{other.means}.",
         sureness=Sureness.LIKELY,
         claimed=line.kind != "machine",
-        lines=(QuotedLine(line.number, line.text.strip()),),
+        lines=(_quoted(line),),
         now=(f"{other.todo}.",),
         others=_others(found),
     )
+
+
+def _quoted(line: TextLine) -> QuotedLine:
+    return QuotedLine(line.number, line.text.strip())
 
 
 FAR = ("pair-cross-socket", "pair-distant")
@@ -314,7 +341,8 @@ def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *related(text))))[:MAX_PAGES]
     belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
-    command = next((command for command in asks if "{" not in command), "nvidia-smi topo -m")
+    printing = (command for command in asks if "{" not in command and ", set for " not in command)
+    command = next(printing, "nvidia-smi topo -m")
     return plain(
         AnswerKind.NO_OUTPUT,
         f"The text shows no output of a program, so nothing in it can be judged.{belong}",

@@ -308,6 +308,11 @@ OUTPUTS = (
         shows=r"(?!)",
         excludes=r"^max locked memory\s+\(kbytes, -l\) unlimited$|^Max locked memory\s+unlimited\b",
     ),
+    AskedOutput(  # UCX registers CUDA's type by address only where it finds the file of nvidia-peermem
+        codes=("peermem-not-loaded", "ucx-misses-peermem"),
+        shows=r"(?!)",
+        excludes=r"\bmem_type bit 0x[24] .*\(md reg_mem_types 0x[\da-f]*[2367abef]\)",
+    ),
     AskedOutput(
         codes=("no-rdma-device", "rdma-device-not-in-container", "no-efa-device"),
         shows=r"(?!)",

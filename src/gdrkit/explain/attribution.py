@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 
 _SYSLOG = (
-    r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
+    rf"(?:(?:{MONTH} [ \d]\d [\d:]{{8}}(?:\.\d+)?|\d{{4}}-\d\d-\d\dT\S+) "
     r"(?=\S+ [\w.@()/-]+(?:\[\d+\])?: )|\[ *\d+\.\d+\] (?=\S+ kernel: ))(?P<host>[\w.-]+) "
 )
 _NCCL = r"(?:^|.*?[\s:>)])(?P<host>[A-Za-z][\w.-]*):\d+(?: NCCL DIAG |:\d+ \[-?\d+\] (?:\S+ )?NCCL )"

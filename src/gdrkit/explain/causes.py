@@ -10,6 +10,7 @@ from gdrkit.explain.asked_outputs import excluded
 from gdrkit.explain.explanation import QuotedLine, RuledOut
 from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
+from gdrkit.explain.readings import port_states
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
@@ -124,6 +125,8 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
         found["hca-not-selected"] = None
     if listed_nics(host.own_lines):
         found["no-rdma-device"] = None
+    if (ports := tuple(port_states(host.own_lines))) and all(port.state == "active" for port in ports):
+        found["port-down"] = None
     if is_shown_to_register(host.own_lines):
         found[STUB] = None
     found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))

@@ -7,7 +7,8 @@ open those that no rule excludes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -330,9 +331,12 @@ def _open(
 ) -> Iterator[OpenLine]:
     """Lines that no established problem explains; similar lines are merged."""
     groups: dict[tuple[tuple[str, ...], str, bool, str], list[LogEvent]] = {}
+    logged = _logged_causes(all_events)
     for event in all_events:
         module = event.module or (module_named_nearby(event, all_events) if event.needs_module else "")
         if not _explained(event, module, proven):
+            if event.from_loader and (left := [code for code in event.codes if code in logged[module]]):
+                event = replace(event, codes=tuple(left))
             groups.setdefault((event.codes, module, event.from_loader, event.note), []).append(event)
     for (_, module, _, _), same in groups.items():
         unnamed = same[0].needs_module and not module
@@ -350,6 +354,16 @@ def _open(
             claimed=False,
             leads=same[0].leads,
         )
+
+
+def _logged_causes(all_events: tuple[LogEvent, ...]) -> Mapping[str, set[str]]:
+    """By module, the causes that the kernel's messages about its loading leave: the kernel printed why, and
+    the loader's error is the same failure where the two have a cause in common."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for event in all_events:
+        if event.from_kernel and event.module:
+            found[event.module].update(event.codes)
+    return found
 
 
 def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, ...]) -> bool:

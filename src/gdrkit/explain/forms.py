@@ -7,7 +7,8 @@ Sources: nccl-tests src/common.cu; perftest src/perftest_parameters.h; NVIDIA/nv
 rdma-core libibverbs/examples/device_list.c; MLNX_OFED's show_gids, ibdev2netdev and mlnx_qos; ethtool.c;
 iproute2 ip/ipaddress.c, rdma/link.c; DCGM dcgmi/Diag.cpp; UCX src/tools/perf; libfabric util/info.c; dkms;
 dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ulimit.def; procps sysctl.c;
-pciutils ls-tree.c; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself.
+pciutils ls-tree.c; dkms.in;
+GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"#|\s+\d+\s+\d+\s",
     ),
     (
-        r"(?:NIC )?Legend:$|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+        r"(?:NIC )?Legend:$|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR) +="
         r"|\s+GPU0(?:\s+(?:GPU|NIC|mlx|ib|roce)\w*)*\s+CPU Affinity"
-        r"|GPU\d+\s+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\s",
-        r"(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +=|\s+NIC\d+: ",
+        r"|\s{0,4}GPU\d+\s+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|OK|[CGT]?NS|DR)\s",
+        r"\s{0,4}(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+NIC\d+: "
+        r"|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR|U) +=",
     ),
     (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
     (
@@ -97,6 +99,18 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"\s+[\w -]+:\s",
     ),
     (r"GRUB_[A-Z_]+=", r"GRUB_[A-Z_]+="),
+    (
+        r"DKMS make\.log for \S+ for kernel ",
+        r"make|cp:? |gcc|ld:? |\s+\S|/\S+:\d+:|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} |Building ",
+    ),
+    (r"\s*GDS release version: \d|\s*(?:DRIVER|CUFILE) CONFIGURATION:$", r"\s*=+$|\s*[\w. -]+:|\s+\S"),
+    (r"\s{4,8}Fabric$", r"\s{5,}[A-Z]"),
+    # glog: the logs of Mooncake, torchcomms and others name the line of their source
+    (
+        r"[IWEF](?:\d{4}){1,2} [\d:]{8}\.\d{3,6} +\d+ [\w./-]{1,80}"
+        r"\.(?:cc|cpp|cu|cuh|c|h|hpp|py|go|rs):\d{1,5}\] ",
+        r"(?!)",
+    ),
     (r"(?:Cma(?:Total|Free)|Mem(?:Total|Free|Available)):\s+\d+ kB$", r"[A-Z]\w+(?:\(\w+\))?:\s+\d"),
     (r"(?:RegistryDwords(?:PerDevice)?|CoherentGPUMemoryMode|GpuBlacklist|ExcludedGpus): \"", r"[A-Z]\w+: "),
     (r"options (?:nvidia|nvidia[-_]\w+|mlx\w+|ib_\w+|gdrdrv) \w+=", r"(?!)"),

@@ -126,7 +126,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     full = _full(lines)
     if full[0]:
         return full
-    if bare := _bare_bar1(lines):
+    if bare := _bare_sections(lines):
         return bare
     gpus: dict[str, list[tuple[str, int]]] = {}
     lost = _lost(lines)
@@ -155,21 +155,36 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
 
-_BAR1 = regex(r"\s*(?:(BAR1) Memory Usage|(Total|Used|Free)\s+: \d{1,9} MiB)\s*$")
+_SECTIONS = {
+    "BAR1 Memory Usage": regex(r"(?:Total|Used|Free)\s+: \d{1,9} MiB"),
+    "Fabric": regex(r"(?:State|Status)\s+: \w[\w ]{0,30}"),
+}
+"""Sections of -q that people cut out, and the fields of each that are read."""
+SECTION_LINES = 3
+"""How many lines below its title a section's fields are at most."""
 
 
-def _bare_bar1(lines: tuple[TextLine, ...]) -> NumberedText | None:
-    """BAR1 of the only GPU of which an excerpt of -q shows anything; None if no GPU or several are shown."""
-    rows = [line for line in lines if _BAR1.match(line.text)]
-    titles = [position for position, line in enumerate(rows) if "BAR1" in line.text]
-    if len(titles) != 1 or any(smi_gpu_in(line.text) is not None for line in lines):
+def _bare_sections(lines: tuple[TextLine, ...]) -> NumberedText | None:
+    """Sections of the only GPU of which an excerpt of -q shows anything; None if no GPU or several are
+    shown."""
+    titles = [line for line in lines if line.text.strip() in _SECTIONS]
+    names = [line.text.strip() for line in titles]
+    if (
+        not titles
+        or len(set(names)) < len(names)
+        or any(smi_gpu_in(line.text) is not None for line in lines)
+    ):
         return None
-    title, *fields = rows[titles[0] :]
-    shown = [(f"GPU {_by_number(0)}", title), ("    BAR1 Memory Usage", title)]
-    shown += [
-        (f"        {line.text.strip()}", line) for line in fields[:3] if line.number <= title.number + 3
-    ]
-    return "".join(f"{text}\n" for text, _ in shown), tuple(line.number for _, line in shown)
+    shown = [(f"GPU {_by_number(0)}", titles[0].number)]
+    for title, name in zip(titles, names, strict=True):
+        below = [line for line in lines if title.number < line.number <= title.number + SECTION_LINES]
+        fields = [line for line in below if _SECTIONS[name].fullmatch(line.text.strip())]
+        if fields:
+            shown.append((f"    {name}", title.number))
+            shown += [(f"        {line.text.strip()}", line.number) for line in fields]
+    if len(shown) == 1:
+        return None
+    return "".join(f"{text}\n" for text, _ in shown), tuple(number for _, number in shown)
 
 
 _NO_MEMORY = regex(r"\s*\|[^|]*\|\s*ERR!\s*/\s*ERR!\s*\|")

@@ -19,6 +19,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import (
     BENCHMARKS,
+    CARRIED_NOTHING,
     CONTIGUOUS,
     DCGM,
     DIRECT_ALL_THE_SAME,
@@ -108,7 +109,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         shown = [facts[TOPOLOGY]]
     elif DOWN in facts:
         down = facts[DOWN]
-        sentence = f"The text shows {down.value}, but not whether a job needs it."
+        sentence = f"{NO_FAILURE_SHOWN}: {down.value}, beside ports that are active. A port without a cable"
+        sentence += " may be as it should; the text does not show whether a job needs it."
         other = RankedCause("port-down", code_page("port-down")[0], down.line)
         proof = (QuotedLine(down.line or 1, down.text),)
         return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
@@ -179,13 +181,18 @@ def _slow(fact: KnownFact) -> Answer:
 
 
 def _lossy(fact: KnownFact) -> Answer:
-    """Packets that were lost on a priority without flow control, although the port has some with it."""
+    """Packets that were lost without flow control. Where the priorities with flow control carried nothing,
+    what was to have it does not get there; else whose packets they are is open."""
+    decided = fact.value.endswith(CARRIED_NOTHING)
+    whose = "The traffic that is to have flow control does not get it: received packets were lost"
     return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: received packets were lost, {fact.value}.",
+        AnswerKind.ELSEWHERE if decided else AnswerKind.SEVERAL,
+        f"{whose if decided else f'{NO_FAILURE_SHOWN}: received packets were lost'}, {fact.value}.",
+        sureness=Sureness.LIKELY if decided else Sureness.POSSIBLE,
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(
-            "If these are the packets of RDMA, give them a priority with flow control: NCCL takes the"
+            "If these are the packets of RDMA, give them a priority that has flow control on the NIC"
+            " (`mlnx_qos -i INTERFACE --pfc 0,0,0,1,0,0,0,0`) and on the switch: NCCL takes the"
             " traffic class from NCCL_IB_TC, which is the DSCP value times 4; other programs take that of"
             " cma_roce_tos or of /sys/class/infiniband/<device>/tc/1/traffic_class.",
         ),

@@ -9,6 +9,7 @@ from itertools import dropwhile, islice
 from msgspec import Struct
 
 from gdrkit.formats import rdma_topo_check
+from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 from gdrkit.formats.sentences import ENGLISH, has_words_of_others
 
@@ -60,7 +61,7 @@ STAMP = (
     r"(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: (?=\[)|\[ *\d+\.\d+\] ?|\[ *[CT]\d+\] ?"
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\] ?"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? (?:\w+ )?"
-    r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)? )[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: (?=\S)"
+    rf"|(?:{MONTH} [ \d]\d [\d:]{{8}}(?:\.\d+)? )[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: (?=\S)"
     r"|[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+\] |\[\d+,\d+\]<\w+>: ?|\([^()]{0,60}pid=\d+[^()]{0,60}\) ?"
     r"|\d{1,4}: (?=\S)|[\w./-]+ +\| |\[(?:pod/)?[\w./-]+\] (?=\S))"
 )
@@ -132,7 +133,7 @@ _PATTERNS = {
     "kernel": regex(
         r"\s{0,16}(?:(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: )?(?:\[ *\d+\.\d+\]"
         r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\])"
-        r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
+        rf"|(?:{MONTH} [ \d]\d [\d:]{{8}}(?:\.\d+)?|\d{{4}}-\d\d-\d\dT\S+) "
         r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: )"
     ),
     "listing": regex(

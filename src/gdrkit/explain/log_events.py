@@ -116,9 +116,10 @@ def _for_efa(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
 
 
 def _follows(event: LogEvent, others: Iterable[LogEvent]) -> bool:
-    """Whether an earlier line of the program reports the failure from which an event follows."""
+    """Whether an earlier line of the program, or with the message, reports the failure from which an event
+    follows."""
     return any(
-        other.program == event.follows and not (other.follows or other.goes_on)
+        event.follows in (other.program, other.message) and not (other.follows or other.goes_on)
         for other in others
         if other.position < event.position
     )
@@ -132,10 +133,11 @@ MOST_LINES = 2000
 
 def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
     """An event after which the program went on, with a note if a later line reports another failure, or that
-    NCCL sends GPU memory directly all the same."""
+    NCCL sends GPU memory directly all the same; of a state, if NCCL then chose a network that is not TCP."""
     later = lines[event.position + 1 :][:MOST_LINES]
     fails = any(reports_failure(line) and event.line.text[-20:] != line.text[-20:] for line in later)
     works = any(CHANNEL_IS_DIRECT in line.text for line in later)
+    works = works or (event.note == STATE and any(_PATTERNS["chosen"].search(line.text) for line in later))
     return replace(event, note=WENT_ON) if fails or works else event
 
 
@@ -253,6 +255,7 @@ HCA = "NCCL_IB_HCA"
 
 _PATTERNS = {
     "mapped": regex(r"\s*(?P<name>[a-z][\w.-]{1,40}) port \d{1,3} ==> "),  # a row of ibdev2netdev
+    "chosen": regex(r"NCCL INFO Using network (?!Socket|FastSocket)\S"),
     "printed": regex(r"NCCL_IB_HCA set (?:by environment )?to (?P<value>[\w=^:,.-]{1,200}?)\.?\s*$"),
 }
 

@@ -29,7 +29,7 @@ NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
 DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
-LOSSES = "lost packets"
+LOSSES, CARRIED_NOTHING = "lost packets", "carried nothing"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
@@ -194,32 +194,46 @@ def _flow_control(shown: list[TextLine]) -> tuple[TextLine, tuple[int, ...]] | N
     return rows[0][0], tuple(priority for priority, bit in enumerate(rows[0][1]) if bit == "1")
 
 
-_COUNTED = regex(r"\s*rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards): (?P<count>\d{1,20})\s*$")
+_COUNTED = regex(
+    r"\s*(?:rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards)|(?P<port>rx_discards_phy)):"
+    r" (?P<count>\d{1,20})\s*$"
+)
 """A counter of `ethtool -S`. Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_stats.c."""
+PORT = -1
+"""In place of a priority: the counter is of the whole port."""
 
 
 _INTERFACE = regex(r"\b(?:mlnx_qos -i|mlnx_qos --interface[= ]|ethtool -S) *([\w.-]{1,15})")
 
 
 def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
-    """Packets that a port discarded on a priority without flow control, where others have it: whether they
-    are those of RDMA, counters do not show."""
+    """Packets that a port discarded without flow control: on a priority that has none, or on a port of which
+    no priority has any. Whether they are those of RDMA, counters do not show, but where the priorities that
+    have flow control carried nothing, no traffic gets it."""
     pfc = _flow_control(shown)
     counted: dict[tuple[str, int], tuple[int, TextLine]] = {}
     for line in shown:
         if found := _COUNTED.match(line.text):
-            counted.setdefault((found["what"], int(found["priority"])), (int(found["count"]), line))
-    lost = [(number, key[1], line) for key, (number, line) in counted.items() if key[0] == "discards"]
-    if pfc is None or not pfc[1] or not lost:
+            key = ("discards", PORT) if found["port"] else (found["what"], int(found["priority"]))
+            counted.setdefault(key, (int(found["count"]), line))
+    lost = [
+        (number, key[1], line)
+        for key, (number, line) in counted.items()
+        if key[0] == "discards" and (pfc is None or (key[1] == PORT) is not bool(pfc[1]))
+    ]
+    if pfc is None or not lost:
         return
     number, priority, line = max(lost, key=lambda one: one[0])
     named = {found[1] for one in (pfc[0], line) if (found := _INTERFACE.search(one.command))}
     if not number or priority in pfc[1] or len(named) > 1:
         return
-    value = f"{number} discarded on priority {priority}, which has no flow control"
+    if priority == PORT:
+        value = f"{number} discarded by the port, of which no priority has flow control"
+    else:
+        value = f"{number} discarded on priority {priority}, which has no flow control"
     idle = [str(one) for one in pfc[1] if counted.get(("bytes", one), (1, line))[0] == 0]
     if idle:
-        value += f"; priority {', '.join(idle)}, which has it, carried nothing"
+        value += f"; priority {', '.join(idle)}, which has it, {CARRIED_NOTHING}"
     yield KnownFact(LOSSES, value, line.number, line.text.strip())
 
 

@@ -14,7 +14,7 @@ _WORDS = {
         r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"
         r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
     ),
-    "wsl": r"\bWSL ?2?\b|microsoft-standard-WSL",
+    "wsl": r"\b[Ww][Ss][Ll] ?2?\b|microsoft-standard-WSL",
     "gpu-vgpu": r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b",
 }
 DATACENTER = "datacenter"

@@ -277,7 +277,7 @@ def _of_line(
     named = line.claimed and not line.printed and set(line.codes) <= HARDWARE_CODES
     only = len(line.causes) == 1 and not line.ruled_out and line.note != UNDECIDED
     first = ONLY_CAUSE if only else FIRST_CAUSE
-    for index, code in enumerate(line.codes):
+    for index, code in enumerate(_named_first(line.codes, topics)):
         leads = line.leads and index == 0 and len(line.causes) > 1
         leads = leads or (left == [code] and len(line.codes) > 1 and line.note != NO_ERROR)
         weight = LEADING if leads else first / (index + 1)
@@ -308,6 +308,15 @@ def _of_line(
             fails=line.fails and not _closes_one_of_two(code, line.codes),
             shown=line.note == STATE and line.printed and len(line.codes) == 1 and code not in LISTED,
         )
+
+
+def _named_first(codes: tuple[str, ...], topics: Topics) -> tuple[str, ...]:
+    """The causes of a line, where the kinds of cards that the text names take the places before those that
+    it does not. A text that names several kinds may compare them: none is more than possible."""
+    cards = iter(
+        sorted((code for code in codes if code in CARDS), key=lambda code: code not in topics.named)
+    )
+    return tuple(next(cards) if code in CARDS else code for code in codes)
 
 
 def _closes_one_of_two(code: str, codes: tuple[str, ...]) -> bool:

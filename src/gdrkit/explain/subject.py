@@ -39,6 +39,7 @@ _PATTERNS = {
     ),
     "collective": regex(r"nccl\w*", re.IGNORECASE),
     "nodes": regex(r"\bnNodes (\d{1,7})\b", re.IGNORECASE),
+    "sockets": regex(r"NET/Socket : Using (?P<names>\[0\].{1,400})"),
     "rank": regex(
         r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
         r" nranks (?P<ranks>\d{1,7}) ",
@@ -49,7 +50,9 @@ _PATTERNS = {
         r"\bMNNVL 1\b|Using cross-node NVLink transport|Using MNNVL transport", re.IGNORECASE
     ),
     "gpu": regex(
-        r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs", re.IGNORECASE
+        r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs"
+        r"|\bmem_type bit 0x[24]\b",  # UCX: memory of CUDA
+        re.IGNORECASE,
     ),
     "rccl": regex(r"\b(?:RCCL version|HIP version|ROCm version) ?:? ?\d", re.IGNORECASE),
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
@@ -97,6 +100,7 @@ class Topics(Struct, frozen=True):
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     over_nvlink: bool  # its jobs go from host to host over NVLink
     products: frozenset[str]  # those that its outputs show: codes, and DATACENTER
+    named: frozenset[str]  # those that any line names
     crash: bool  # a program stops in a way that no setting of the network explains
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
 
@@ -112,7 +116,8 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
     printed = "\n".join(line.text[:MAX_CHARACTERS] for line in first if line.kind in ("machine", "shown"))
     names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop", "crash")
     found = {name: _PATTERNS[name].search(words) is not None for name in names}
-    gpu = found["gpu"] or found["desktop"] or bool(products(words))
+    named = products(words)
+    gpu = found["gpu"] or found["desktop"] or bool(named)
     counts = set(_PATTERNS["nodes"].findall(words))
     return Topics(
         gpu,
@@ -121,12 +126,20 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         found["direct"],
         found["collective"],
         _maker(words, printed),
-        counts == {"1"} or (not counts and _has_one_host(words)),
+        counts == {"1"} or (not counts and (_has_one_host(words) or _over_loopback(lines[:MAX_LINES]))),
         _PATTERNS["over_nvlink"].search(words) is not None,
         products(printed),
+        named,
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
     )
+
+
+def _over_loopback(lines: tuple[TextLine, ...]) -> bool:
+    """Whether the sockets of every process of NCCL are of the loopback interface alone, which reaches no
+    other host."""
+    found = [match["names"] for line in lines if (match := _PATTERNS["sockets"].search(line.text))]
+    return bool(found) and all(names.count("[") == 1 and names.startswith("[0]lo:") for names in found)
 
 
 def _has_one_host(words: str) -> bool:

@@ -67,6 +67,7 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
         yield 2, "", HELPFUL
         yield 0, "", ""
     settled = explanation.answer.kind in (AnswerKind.NOTHING, AnswerKind.WORKING)
+    settled = settled or (explanation.answer.kind is AnswerKind.HARMLESS and not explanation.answer.others)
     asks = None if settled else explanation.question
     if verbose or not _is_final(explanation):
         yield from _others(explanation.answer, asks, len(machines) > 1)

@@ -36,6 +36,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_misspelt(lines),
         *_unequal_plugins(lines),
         *_ras_groups(lines),
+        *_jobs_apart(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
     return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
@@ -103,6 +104,36 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 "Look at the ranks that the report names below this table; the others wait for them",
                 BY_LINE,
             )
+
+
+_FIRST_RANK = regex(r"#\s+Rank\s+0 (?:Group\s+\d+ )?Pid\s+(?P<pid>\d+) on\s+(?P<host>\S+) device\b")
+_RESULT = regex(r"\s+\d+\s+\d+\s+\w+\s|# Avg bus bandwidth")
+"""Lines of nccl-tests: the list of ranks, and what follows it, of common.cu."""
+
+
+def _jobs_apart(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """nccl-tests started several times at once, as jobs of their own: before any result, several processes
+    list themselves as rank 0."""
+    first: re.Match[str] | None = None
+    for line in lines:
+        if line.kind not in ("machine", "shown"):
+            continue
+        if _RESULT.match(line.text):
+            first = None
+        found = _FIRST_RANK.match(line.text)
+        if found is None:
+            continue
+        if first is not None and found.group("pid", "host") != first.group("pid", "host"):
+            yield OtherLine(
+                line,
+                "nccl-tests runs as several jobs that know nothing of each other: process"
+                f" {first['pid']} on {first['host']} and {found['pid']} on {found['host']} are both rank 0."
+                " Nothing goes from one to the other, so no result says anything about the network",
+                "Build nccl-tests with MPI=1, for the MPI that starts it; one list then has all ranks",
+                BY_LINE,
+            )
+            return
+        first = first or found
 
 
 _LACKS = regex(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")

@@ -24,7 +24,7 @@ _ABILITY = regex(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 _FLAGS = regex(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
 """Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
 _STATES_NOTHING = regex(
-    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|[A-Z]{1,4}|NV#) +="
     r"|(?:export |set )?[A-Z]\w*="
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
     r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gdrkit.facts.commands import DMESG
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact
 
@@ -19,7 +20,7 @@ _STAMP = regex(
 )
 # `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. See journalctl(1), -o.
 _JOURNAL = regex(
-    r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
+    rf"(?:{MONTH} [ \d]\d [\d:]{{8}}(?:\.\d+)?|\d{{4}}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
     r"(?P<program>[\w.@:()\-/\\]+?(?:\[\d+\])?): (?P<text>.*)"
 )
 # Further lines of one message, below its stamp: util-linux sys-utils/dmesg.c, print_record(), and systemd

@@ -72,6 +72,8 @@ def fabric_fault(node: Node, gpu: PciGpu) -> str:
             node.mark(NVIDIA_SMI.line, smi.lines["fabric_status"])
         if state == "Completed" and status in ("Success", ""):
             return ""
+        if smi.product_name is None:  # an excerpt: of a GPU with NVLink-C2C it would be the other fabric
+            node.cite("NVLink fabric", text="no name of the GPU is shown", confidence=Confidence.LIKELY)
         return f"fabric state {state}{f', status {status}' if status else ''}"
     if not has_switches(node):
         return ""

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
+from gdrkit.messages.verbs_failures import OPEN_DEVICE
 from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.messages import NO_NET_GDR, OF_ONE_NIC
+from gdrkit.programs.nccl.network_messages import FAILED_STEPS
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
 from gdrkit.verdict.makers import needs_nvidia
@@ -96,6 +98,15 @@ class ReasonFinder:
             value, position = self.variable(process, name)
             if value is not None and off(value):
                 yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), position)
+        networks = process.all(nccl_records.Network).items()
+        devices = process.all(nccl_records.NetDevice).items()
+        named = [(one.name, entry) for one, entry in networks]
+        named += [(one.network, entry) for one, entry in devices]
+        for name, entry in named:
+            if name == nccl_records.FAST_SOCKET:
+                text = f"the plugin {name} sends over TCP, which has no direct path"
+                yield LegReason(text, ("net-plugin-replaced",), self.gathered.where(entry.position))
+                return
         yield from self._without_device(process)
 
     def _without_device(self, process: JobProcess) -> Iterator[LegReason]:
@@ -103,6 +114,11 @@ class ReasonFinder:
         for no_verbs, entry in process.all(nccl_records.VerbsUnavailable).items():
             open_causes = ("verbs-library-missing", "rdma-device-not-in-container", "no-rdma-device")
             yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.position))
+        for failure, entry in process.all(nccl_records.Failure).items():
+            if failure.call == OPEN_DEVICE:  # which is why it finds none
+                text = f"NCCL cannot open {failure.device}"
+                yield LegReason(text, FAILED_STEPS[OPEN_DEVICE].causes, self.gathered.where(entry.position))
+                return
         for entry in process.all(nccl_records.NoIbDevice).values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
             others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")

@@ -58,8 +58,12 @@ def _located(why: ReasonFinder, process: JobProcess, reason: LegReason) -> LegRe
 
 
 def is_local(gathered: GatheredRanks, job: JobPart) -> bool:
-    """Whether a job is known to need no network: all its ranks are on one host, or in one NVLink domain."""
+    """Whether a job is known to need no network: all its ranks are on one host, or in one NVLink domain. One
+    whose sockets are of the loopback interface alone reaches no other host."""
     processes = {rank.process for rank in job.ranks}
+    sockets = [found for name in processes for found in gathered.processes[name].all(nccl_records.SocketsUp)]
+    if sockets and all(one.loopback for one in sockets):
+        return True
     placements = [
         placement for name in processes for placement in gathered.processes[name].all(nccl_records.Placement)
     ]

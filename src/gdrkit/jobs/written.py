@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.formats.sentences import has_words_of_others, is_sentence
 from gdrkit.programs.nccl.log_lines import frame, is_framed, record
 from gdrkit.programs.nccl.log_records import Version
@@ -41,6 +42,8 @@ def nccl_text(content: bytes) -> NcclText:
     if len(content) > LONGEST_BYTES or not any(map(_is_written, rest)):
         return NcclText(tuple(lines), False)
     framed = [is_framed(line) and bool(frame(line).process) for line in lines]
+    if not any(framed):
+        framed = _excerpts(lines)
     beside = [any(framed[max(0, at - 1) : at + 2]) for at in range(len(lines))]
     kept = tuple(
         line if own or (near and _is_version(line)) else ""
@@ -52,6 +55,26 @@ def nccl_text(content: bytes) -> NcclText:
         if not one and (is_framed(line) or record(frame(line).message))
     )
     return NcclText(kept if dropped else tuple(lines), False, dropped)
+
+
+EXCERPT_LINES = 3
+"""Lines in a row that nobody makes up as examples."""
+_UNNAMED = regex(r"\s{0,8}(?:[\w./-]{1,80}\.(?:cc|cu|c|h):\d{1,5} )?NCCL (?:INFO|WARN) \S")
+
+
+def _excerpts(lines: list[str]) -> list[bool]:
+    """Whether each line is of a log without its processes, which its reader may have cut off: several lines
+    of NCCL in a row, each with nothing before it."""
+    found = [False] * len(lines)
+    run: list[int] = []
+    for at, line in enumerate((*lines, "end")):
+        if _UNNAMED.match(line):
+            run.append(at)
+        elif line.strip():
+            for number in run if len(run) >= EXCERPT_LINES else ():
+                found[number] = True
+            run = []
+    return found
 
 
 def _is_version(line: str) -> bool:

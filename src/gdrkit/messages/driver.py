@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.message import Meaning, MessageTemplate
 
 _OPEN = "open-gpu-kernel-modules"  # read at tags from 515.43.04 to 595.45.04
 _ATTACH = f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c, nv_dma_buf_attach()"
@@ -69,6 +69,22 @@ ROWS = (
         open_end=True,
         sample="fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version"
         " 550.90.07. Please update with matching NVIDIA driver package.",
+    ),
+    MessageTemplate(
+        "nv-fabricmanager",
+        "request to query NVSwitch device information from NVSwitch driver failed with error:"
+        "WARNING Nothing to do",
+        meaning=Meaning(
+            "Fabric Manager ends because it finds no NVSwitch: a machine without them does not need it, and"
+            " NVLink bridges between cards work without it",
+            "Nothing has to be done there; `sudo systemctl disable nvidia-fabricmanager` keeps it from"
+            " starting. On a board with NVSwitches, look why the driver does not find them: `lspci | grep -i"
+            " nvswitch`, and dmesg",
+        ),
+        source="NVIDIA Fabric Manager, as its users report it: NVIDIA/gpu-operator issue 610",
+        open_end=True,
+        sample="request to query NVSwitch device information from NVSwitch driver failed with error:WARNING"
+        " Nothing to do [NV_WARN_NOTHING_TO_DO]",
     ),
     FORCE_PCIE,
     P2P_REFUSED,

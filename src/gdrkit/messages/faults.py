@@ -33,6 +33,46 @@ ROWS = (
         source="rdma-core kernel-boot/rdma_topo",
     ),
     MessageTemplate(
+        "nccl",
+        "Could not find real path of /sys/class/pci_bus/",
+        meaning=Meaning(
+            "NCCL does not find a GPU among the PCI devices in /sys, and stops: WSL2 and some containers do"
+            " not show it there, and NCCL before 2.10 needs that",
+            "On WSL2, use NCCL 2.10 or newer, which does without; elsewhere, make the host's /sys visible in"
+            " the container. WSL2 has no RDMA: lines about libibverbs and TCP have no effect there",
+        ),
+        source="NCCL src/graph/xml.cc, getPciPath(), and include/topo.h before 2.6; NVIDIA/nccl issues 442"
+        " and 511",
+        open_end=True,
+        sample="n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of"
+        " /sys/class/pci_bus/0000:01/../../0000:01:00.0",
+    ),
+    MessageTemplate(  # of enum ncclSocketType: ncclSocketTypeNetSocket and ncclSocketTypeNetIb
+        "nccl",
+        "socketFinalizeAccept{:(?: from \\S{1,80})?}: wrong type {theirs:3 != 4|4 != 3}",
+        meaning=Meaning(
+            "A rank that uses InfiniBand or RoCE and one that uses TCP tried to connect: the ranks of the"
+            " job chose different networks, and cannot talk to each other",
+            "Compare `Using network` of all ranks, and find out why those with Socket have no RDMA device:"
+            " `ibv_devinfo` on their host and in their container, and the lines NET/IB of their log."
+            " NCCL_IB_DISABLE=1 on all ranks makes them agree on TCP meanwhile",
+        ),
+        source="NCCL src/misc/socket.cc, socketFinalizeAccept(); include/socket.h",
+        open_end=True,
+        sample="n1:1:2 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+    ),
+    MessageTemplate(
+        "torchcomms",
+        r"CTRAN ERROR {file:\S{1,200}/ib/\S{1,80}} -> 524 ",
+        ("topology-refused", "iommu-groups-differ"),
+        source="meta-pytorch/torchcomms comms/ctran/backends/ib/CtranIb.cc; Linux include/linux/errno.h,"
+        " ENOTSUPP: what NVIDIA's driver returns where it maps no dma-buf for a NIC",
+        decides=False,
+        open_end=True,
+        sample="E0108 10:38:38.120482 9096 CtranIb.cc:796] CTRAN ERROR"
+        " comms/ctran/backends/ib/CtranIb.cc:796 -> 524 (Unknown error 524)",
+    ),
+    MessageTemplate(
         "nvidia",
         r"nv_get_p2p_free_callback{:\S* ?.{0,40}}detected invalid context",
         meaning=Meaning(

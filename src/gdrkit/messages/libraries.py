@@ -21,7 +21,53 @@ _NO_PLUGIN = Meaning(
     effect="harmless",
 )
 
+_FARTHER = "Use slots below one PCIe switch or one CPU, or let programs copy through host memory"
+
+
+def _no_p2p(status: str, why: str, todo: str) -> MessageTemplate:
+    """A row of the table of `nvidia-smi topo -p2p` with this status of a pair."""
+    return MessageTemplate(
+        "nvidia-smi",
+        rf"GPU{{number:\d{{1,2}}}}{{:\s[\sA-Z]*?\b}}{status}{{:\b}}",
+        meaning=Meaning(
+            f"The driver allows no peer-to-peer access between two GPUs of this machine ({status}): {why};"
+            " it says nothing about the NICs",
+            todo,
+        ),
+        source="nvidia-smi topo -p2p, its legend",
+        open_end=True,
+        sample=f" GPU0\tX\t{status}\t",
+    )
+
+
 ROWS = (
+    _no_p2p(
+        "GNS",
+        "it does not support these GPUs for it, as most GeForce cards",
+        "Nothing has to be done: programs copy between them through host memory",
+    ),
+    _no_p2p("NS", "it does not support it, and names no reason", _FARTHER),
+    _no_p2p("CNS", "it does not support the chipset between them", _FARTHER),
+    _no_p2p("TNS", "it does not support their place on the PCIe bus", _FARTHER),
+    _no_p2p(
+        "DR",
+        "a setting of the driver turns it off",
+        "Look at RegistryDwords in /proc/driver/nvidia/params, and at the options in /etc/modprobe.d",
+    ),
+    MessageTemplate(  # $(OFA_KERNEL)/Module.symvers: without OFED's sources the folder is empty
+        "cp",
+        r"cannot stat {:['`]}{path:(?:/[\w.+/-]*(?:ofa_kernel|openib|mlnx-ofed)[\w.+/-]*)?/Module.symvers}"
+        "{:'}: No such file or directory",
+        meaning=Meaning(
+            "A module is built against OFED, and OFED's Module.symvers for that kernel is not there: OFED's"
+            " own modules are not built for it yet, or their files for building are missing",
+            "Build OFED's modules for that kernel first (mlnx-ofed-kernel-dkms or mlnx-ofa_kernel-devel),"
+            " then this one: `sudo dkms autoinstall -k KERNEL` builds what is missing",
+        ),
+        source="Mellanox/nv_peer_memory Makefile; coreutils cp",
+        open_end=True,
+        sample="cp: cannot stat '/Module.symvers': No such file or directory",
+    ),
     MessageTemplate(
         "libfabric",
         "FI_HMEM capability requires RDMA, which this device does not support",

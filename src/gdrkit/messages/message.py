@@ -60,7 +60,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     hides_error: bool = False  # it does not say with which error a call failed: more causes than these fit
     states: bool = False  # it says what is used, and of nothing that it failed
     goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
-    follows: str = ""  # the program whose earlier line, if it reports a failure, has the cause of this one
+    follows: str = ""  # the program, or message, whose earlier line has the cause of this one if it fails
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match
     meaning: Meaning | None = None  # of a message without a code

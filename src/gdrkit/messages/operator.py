@@ -7,6 +7,26 @@ from gdrkit.messages.message import Meaning, MessageTemplate
 _SCRIPT = "gpu-driver-container ubuntu24.04/nvidia-driver"
 _RELOAD = f"{_SCRIPT}, reload_nvidia_peermem()"
 
+_WITHOUT_DEVICE = (
+    "umad-device-missing", "rdma-device-not-in-container", "no-rdma-device", "nic-missing", "nic-failed",
+    "port-down", "no-efa-device",
+)  # fmt: skip
+_PLUGINS = (
+    "Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/resources_manager.go and server.go, and"
+    " k8snetworkplumbingwg/sriov-network-device-plugin: selectors"
+)
+_NETWORK_RESOURCE = (
+    r"(?:rdma|openshift\.io|vpc\.amazonaws\.com)/[\w.-]{1,60}|nvidia\.com/(?!gpu\b|mig-|shared)[\w.-]{1,60}"
+)
+_NONE_OFFERED = Meaning(
+    "The device plugin of Kubernetes offers none of a network resource on this node, so that no pod gets"
+    " one: its selectors match no RDMA device, or a device has no complete set of device files",
+    "Compare the selectors of the resource (ifNames, vendors, deviceIDs, drivers) with what `ibdev2netdev`"
+    " prints on the node, and read the log of the plugin's pod there. It looks once, or at an interval:"
+    " start it again after the driver of the NIC",
+    after=_WITHOUT_DEVICE,
+)
+
 ROWS = (
     MessageTemplate(
         "gpu-operator",
@@ -66,28 +86,33 @@ ROWS = (
     ),
     MessageTemplate(
         "kubernetes",
-        r"Insufficient {resource:(?:rdma|openshift\.io|vpc\.amazonaws\.com)/[\w.-]{1,60}"
-        r"|nvidia\.com/(?!gpu\b|mig-)[\w.-]{1,60}}",
+        rf"Insufficient {{resource:{_NETWORK_RESOURCE}}}",
         meaning=Meaning(
             "Kubernetes finds no node with enough of a network resource that the pod requests: its device"
             " plugin offers none, or all of them are taken",
             "Look at Allocatable in `kubectl describe node`. If it is 0, the selectors of the resource"
             " (ifNames, vendors, deviceIDs, drivers) match no interface of the node: compare them with what"
             " `ibdev2netdev` prints there",
-            after=(
-                "umad-device-missing",
-                "rdma-device-not-in-container",
-                "no-rdma-device",
-                "nic-missing",
-                "nic-failed",
-                "port-down",
-                "no-efa-device",
-            ),
+            after=_WITHOUT_DEVICE,
         ),
-        source="kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go; Mellanox"
-        "/k8s-rdma-shared-dev-plugin and k8snetworkplumbingwg/sriov-network-device-plugin: selectors",
+        source=f"kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go; {_PLUGINS}",
         open_end=True,
         sample="0/3 nodes are available: 3 Insufficient rdma/rdma_shared_device_a.",
+    ),
+    MessageTemplate(  # of status.capacity or status.allocatable, in JSON, YAML and `kubectl describe node`
+        "kubernetes",
+        rf"{{resource:{_NETWORK_RESOURCE}}}{{:\"?: {{1,20}}\"?0\"?,?$}}",
+        meaning=_NONE_OFFERED,
+        source=f"kubernetes, status of a Node; {_PLUGINS}",
+        sample='  "rdma/rdma_shared_device_a": "0"',
+    ),
+    MessageTemplate(
+        "rdma-shared-device-plugin",
+        '{what:no Rdma Devices were found for resource|exposing "0" devices}',
+        meaning=_NONE_OFFERED,
+        source=_PLUGINS,
+        open_end=True,
+        sample="2023/09/02 06:23:37 Warning: no Rdma Devices were found for resource hpc_shared_devices_b",
     ),
     MessageTemplate(
         "bash",

@@ -25,6 +25,9 @@ open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
 
 _REDIRECTED = ("acs-redirect", "iommu-translating")
 
+OPEN_DEVICE = "ibv_open_device"
+"""The name of NCCL's message that it cannot open an RDMA device."""
+
 RAIL_FIRST = ("rail-unreachable", "gid-index-wrong")
 
 _GID_FIRST = ("gid-index-wrong", "rail-unreachable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver import driver_version, peermem_linkage, peermem_path
+from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY, other_peer_api
 from gdrkit.facts.running_files import is_loaded_for_sure
@@ -54,6 +55,8 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     """
     if canonical(module) != PEERMEM:
         return NotApplicable("not nvidia-peermem")
+    if (idle := _idle_legacy(node)) is not None:
+        return idle
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
     if is_loaded_for_sure(node, LEGACY):
@@ -70,7 +73,7 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     except EvidenceMissing:
         if not is_pasted(node):
             raise
-        stub, path = False, PEERMEM  # a command that was pasted says that it is not loaded
+        stub, path = False, if_missing(PEERMEM, peermem_path, node)  # a pasted command says: not loaded
     if stub:
         return NotApplicable("a stub cannot be loaded")
     return Failed(
@@ -78,6 +81,21 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         expected="loaded",
         subject=path.rpartition("/")[2],
     )
+
+
+def _idle_legacy(node: Node) -> Failed | None:
+    """The finding about nv_peer_mem in a pasted text, where modinfo printed its file, it is not loaded, and
+    nothing shows an nvidia-peermem."""
+    if not is_pasted(node) or if_missing(True, is_loaded, node, LEGACY):
+        return None
+    if if_missing("", peermem_path, node) or if_missing(False, is_loaded, node, PEERMEM):
+        return None
+    printed = if_missing(None, printed_module, node, LEGACY)
+    file = printed.fields.get("filename", "") if printed is not None else ""
+    if not file:
+        return None
+    seen, subject = f"not in /proc/modules; its file is {file}", file.rpartition("/")[2]
+    return Failed(seen=seen, expected=f"{LEGACY} loaded", subject=subject)
 
 
 def _beside_another_stack(node: Node) -> str:

@@ -195,6 +195,7 @@ ROWS = (
         versions="1.13.0 and later",
         decides=False,
         states=True,  # EFA's driver may reach GPU memory without a dma-buf
+        goes_on=True,
     ),
     _ofi(
         "Will not use DMA-BUF, requires Libfabric 1.20 or greater", ("libfabric-too-old",), source=_DMABUF,

@@ -116,8 +116,9 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
     as IBext, AWS Libfabric or FasTrak, or it reports that an external plugin was loaded. Or the dynamic
     linker finds a file libnccl-net.so.
 
-    What to do: Nothing is wrong. To compare with NCCL's own code, run the job once with
-    `NCCL_NET_PLUGIN=none`.
+    What to do: With FastSocket of Google, which sends over TCP: a machine type that has GPUDirect-TCPX,
+    GPUDirect-TCPXO or RDMA needs the plugin for that, and another one has no direct path. With any other
+    plugin nothing is wrong. To compare with NCCL's own code, run the job once with `NCCL_NET_PLUGIN=none`.
 
     Why: HPC-X, aws-ofi-nccl and Google's gIB install plugins. NCCL loads libnccl-net.so by itself, or the
     plugin that NCCL_NET_PLUGIN names.
@@ -125,12 +126,12 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
     Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
     """
     for log in nccl_logs(node):
-        from gdrkit.programs.nccl.log_records import TCP, Network
+        from gdrkit.programs.nccl.log_records import Network
 
         networks = log.all(Network)
         for found in networks:
             name = found.record.name
-            if name not in ("IB", *TCP):
+            if name not in ("IB", "Socket"):
                 return Failed(
                     seen=f"Using network {name}",
                     expected="IB",

@@ -52,7 +52,8 @@ class MixedVersions(Struct, frozen=True):
     text: str
 
 
-TCP = ("Socket", "FastSocket")
+FAST_SOCKET = "FastSocket"
+TCP = ("Socket", FAST_SOCKET)
 """Networks that copy through host memory and the kernel's TCP, whatever the GPU and the NIC can do: NCCL
 src/transport/net_socket.cc; google/nccl-fastsocket net_fastsocket.cc."""
 
@@ -90,6 +91,8 @@ class NoIbDevice(Struct, frozen=True):
 class SocketsUp(Struct, frozen=True):
     """`NET/Socket : Using`: NCCL's TCP network is ready. Up to 2.4 this comes first, even if another network
     is chosen then; in later releases only where no other network works."""
+
+    loopback: bool = False  # its only interface is lo, which reaches no other host
 
 
 class VerbsUnavailable(Struct, frozen=True):

@@ -15,7 +15,7 @@ import re
 
 from gdrkit.messages import errors
 from gdrkit.messages.message import Match, MessageTemplate
-from gdrkit.messages.verbs_failures import NO_DMABUF, causes_of
+from gdrkit.messages.verbs_failures import NO_DMABUF, OPEN_DEVICE, causes_of
 from gdrkit.programs.nccl import log_records as records
 from gdrkit.programs.nccl.log_records import CHANNEL, Hca, Variable, leg
 
@@ -155,7 +155,6 @@ ROWS = (
         NO_NET_GDR,
         source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
         decides=False,
-        open_end=True,
     ),
     _line(
         f"NET/IB : GPU Direct RDMA ({{how:nvidia-peermem|DMABUF}}) enabled for {_HCA}",
@@ -247,12 +246,13 @@ ROWS = (
         "NET/IB : No device found",
         ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
         source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
+        follows=OPEN_DEVICE,
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
         make=lambda m: records.NoIbDevice(),
     ),
     _line(
         "NET/Socket : Using{: ?}[{what:.*}",
-        make=lambda m: records.SocketsUp(),
+        make=lambda m: records.SocketsUp(set(re.findall(r"\d\]([^:<]{1,40}):", m.values["what"])) == {"lo"}),
         sample="NET/Socket : Using [0]eth0:10.0.0.1<0>",
     ),
     _line(

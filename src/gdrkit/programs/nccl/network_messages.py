@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gdrkit.messages.message import Match, MessageTemplate
-from gdrkit.messages.verbs_failures import FailureMeaning
+from gdrkit.messages.verbs_failures import OPEN_DEVICE, FailureMeaning
 from gdrkit.programs.nccl import log_records as records
 
 _line = functools.partial(MessageTemplate, "nccl", open_end=True, source="NCCL src/{init,mnnvl}.cc")
@@ -21,7 +21,7 @@ _net_ib = functools.partial(_line, source=_NET_IB)
 
 NO_PLUGIN = "network plugin"
 NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
-NIC_COUNTS, LINK_LAYERS, OPEN_DEVICE = "number of NICs", "link layers", "ibv_open_device"
+NIC_COUNTS, LINK_LAYERS = "number of NICs", "link layers"
 FATAL_EVENT = "async fatal event"
 MANY_RAILS, PARTITION = "rails and planes", "partition key"
 
@@ -68,9 +68,9 @@ def _failure(name: str) -> Callable[[Match], records.Failure]:
     return lambda found: records.Failure(name, None, found.words, device=found.values.get("device", ""))
 
 
-def _step(name: str, template: str, **row: Any) -> MessageTemplate:
+def _step(step: str, template: str, **row: Any) -> MessageTemplate:
     """A line that names a failed step, with the causes of that step."""
-    return _line(template, FAILED_STEPS[name].causes, make=_failure(name), **row)
+    return _line(template, FAILED_STEPS[step].causes, make=_failure(step), **row)
 
 
 def _remark(form: str) -> Callable[[Match], records.Remark]:
@@ -153,7 +153,7 @@ ROWS = (
     # NET/IB before a channel works
     _step(
         OPEN_DEVICE, r"Unable to open device {device:[\w.:-]+}", source=_NET_IB, decides=False,
-        sample="NET/IB : Unable to open device mlx5_bond_0",
+        name=OPEN_DEVICE, sample="NET/IB : Unable to open device mlx5_bond_0",
     ),
     _net_ib(
         "Detected mixed local Net device counts across ranks{:.*Ignoring}", make=_remark("nic-counts"),

@@ -87,6 +87,25 @@ ROWS = (
         source="openucx/ucx src/ucp/core/ucp_mm.c; the mem_type bit instead of a name up to 1.12",
         sample="failed to register address 0x7f0000000000 (cuda) length 65536 on md[4]=mlx5_0: Input/output",
     ),
+    _line(  # of a NIC: other domains, such as that of TCP, never register a GPU's memory
+        r"md {nic:(?:mlx|roce|ib|bnxt|irdma|efa|rdmap)[\w.-]{0,40}} cannot register cuda{kind:[\w-]*}"
+        " memory",
+        (*_FILES, "ucx-lacks-dmabuf", "driver-proprietary", "dmabuf-disabled-by-env"),
+        source="openucx/ucx src/ucp/proto/proto_common.c, ucp_proto_common_find_lanes()",
+        versions="1.10 and later",
+        decides=False,
+        sample="lane[0] rc_mlx5/mlx5_0:1: md mlx5_0 cannot register cuda memory",
+    ),
+    _line(  # 1 << UCS_MEMORY_TYPE_CUDA, 1 << UCS_MEMORY_TYPE_CUDA_MANAGED; a name since 1.13
+        r"failed to register address {pointer:0x[0-9a-f]+} mem_type bit 0x{bit:[24]} length {size:\d+}"
+        " on md",
+        (*causes_of("ibv_reg_mr", EFAULT), *_REGISTER, "memlock-limit"),
+        source="openucx/ucx src/ucp/core/ucp_mm.c",
+        versions="1.12 and before",
+        decides=False,
+        sample="failed to register address 0x7f724fa00000 mem_type bit 0x2 length 4096 on md[5]=mlx5_0: "
+        "Input/output error (md reg_mem_types 0x3)",
+    ),
     _line(  # transports of CUDA alone, of which this UCX has none
         r"no usable transports/devices (asked {what:(?:cuda|gdr_copy)\w*(?:,(?:cuda|gdr_copy)\w*)*} on",
         ("ucx-lacks-cuda", "ucx-transport-excluded"),
