@@ -75,13 +75,21 @@ def _rails(document: TopoDocument) -> Iterator[Row]:
     first = max(len(names[rail.gpu]) for rail in document.rails)
     down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
+    unusable = {
+        one.id: f"  (no program can use the {kind}: {one.unusable})"
+        for kind, some in (("GPU", document.topology.gpus), ("NIC", document.topology.nets))
+        for one in some
+        if one.unusable
+    }
     yield _prose("nearest ports of each GPU")
     for rail in document.rails:
         ports = [f"{name} ({down[name]})" if name in down else name for name in rail.nearest[:PORTS_SHOWN]]
         if len(rail.nearest) > PORTS_SHOWN:
             ports.append(f"{len(rail.nearest) - PORTS_SHOWN} more")
         label = f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  "
-        yield len(label), "none", f"{', '.join(ports)}{words[rail.direct]}", label
+        gone = [unusable[one] for one in (rail.gpu, *rail.nearest[:1]) if one in unusable]
+        why = gone[0] if gone and not rail.direct else words[rail.direct]
+        yield len(label), "none", f"{', '.join(ports)}{why}", label
     yield EMPTY
 
 

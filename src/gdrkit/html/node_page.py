@@ -44,7 +44,7 @@ KIND_GLYPHS: dict[Kind, Glyph] = {
 }  # fmt: skip
 KIND_WORDS: dict[Kind, str] = {
     "direct": "direct", "detour": "direct, but slower than it could be", "shared": "by shared host memory",
-    "staged": "through host memory", "dead": "dead: the port is not active", "unknown": "not known",
+    "staged": "through host memory", "dead": "dead: nothing passes", "unknown": "not known",
 }  # fmt: skip
 
 
@@ -180,7 +180,9 @@ def _paths(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
         staged = drawn_paths.staged(pair.gpu.id, pair.net.id)
         if direct is None or staged is None:
             continue
-        if pair.kind == "shared":
+        if pair.gpu.unusable:  # no byte leaves it
+            paths = [("", ""), ("", "")]
+        elif pair.kind == "shared":
             paths = [(drawing.path(staged, DIRECT), "") for drawing in (wide, tall)]
         else:
             paths = [
@@ -268,7 +270,7 @@ def _alike(kind: Kind, pairs: Sequence[PairView]) -> str:
 
 def _why(pair: PairView) -> str:
     """The reason for what happens to a pair, as HTML; "" if it is as it should be."""
-    if pair.kind == "dead":
+    if pair.kind == "dead" and pair.net.is_down:
         return safe(f"{net_name(pair.net)}: {pair.net.state_words}")
     if pair.kind == "detour":
         return rich(pair.words)

@@ -182,6 +182,7 @@ class TopologyGpu(Struct, frozen=True, kw_only=True):
     c2c: C2C | None = None
     rank: int | None = None  # NCCL's
     gdr: bool | None = None  # whether NCCL found GPUDirect RDMA supported
+    unusable: str = ""  # the code of why no program can use it; empty if one can, or if not known
     mlopart: int | None = None  # NCCL >= 2.30.7: number of a GPU partition
 
 
@@ -204,6 +205,7 @@ class Net(Struct, frozen=True, kw_only=True):
     guid: str = ""  # sys_image_guid, one per card: "0x..." in NCCL's files, "e09d:..." in sysfs
     node_guid: str = ""
     is_virtual: bool = False  # made by software: rxe, siw
+    unusable: str = ""  # the code of why no program can use it; empty if one can, or if not known
     nccl: NcclNet | None = None
 
     @property
