@@ -125,6 +125,7 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         verdict=report.verdict,
         aim=options.goal,
         plans=tuple(plans),
+        gains_nothing=_gains_nothing(report, options),
         ask=report.ask,
         by_hand=_by_hand(node, verdict, report, options) if options.goal == "verdict" and not plans else (),
         further=_further(node, verdict, report, options, planned) if options.goal == "verdict" else (),
@@ -143,6 +144,15 @@ def _by_hand(node: Node, verdict: Verdict, report: Report, options: FixOptions) 
         shown = about_shown(report)
         return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown), options.target)),)
     return tuple(_action(action) for action in advice(node, verdict, options.consumer, options.target))
+
+
+def _gains_nothing(report: Report, options: FixOptions) -> str:
+    """For steps by name, or the module, on hardware that has no direct path: what the doctor says is to be
+    done now."""
+    if options.goal == "verdict" or report.verdict.state is not State.IMPOSSIBLE:
+        return ""
+    shown = about_shown(report)
+    return now(shown, first_cause(shown), options.target)
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:

@@ -68,6 +68,7 @@ class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrk
     by_hand: tuple[
         ActionSection, ...
     ]  # without a plan: what a person can do, or that there is nothing to do
+    gains_nothing: str = ""  # why steps that were asked for by name bring no direct path; empty if they may
     ask: str = ""  # one sentence for the owner of the host; empty where the reader can do all that helps
     further: tuple[
         StepSection, ...
