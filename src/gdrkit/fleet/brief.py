@@ -139,7 +139,7 @@ def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str
     numbers = {_alike(group): group.number for group in report.groups}
     for fix in report.fixes:
         rows = _of(report, fix.nodes)
-        if fix.remedies:
+        if fix.remedies and not fix.by_hand:
             words = f"{', then '.join(fix.remedies)}{', with a reboot' if fix.needs_reboot else ''}"
             yield fix.frees, fix.nodes, words, f"gdr fix {_target(rows)}"
         else:

@@ -49,12 +49,13 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
             advice=_shared(nodes),
             remedies=nodes[0].remedies,
             needs_reboot=reboot,
+            by_hand=nodes[0].by_hand,
             frees=len(nodes),
             nodes=fold(node.name for node in nodes),
         )
         for (_, _, reboot), nodes in alike.items()
     ]
-    return tuple(sorted(found, key=lambda fix: (-fix.frees, not fix.remedies, fix.advice)))
+    return tuple(sorted(found, key=lambda fix: (-fix.frees, fix.by_hand or not fix.remedies, fix.advice)))
 
 
 def by_advice(found: Iterable[Group]) -> dict[str, list[Group]]:
@@ -85,7 +86,7 @@ def _advice(row: NodeRow) -> str:
             return _find_out(row)
         case Standing.NEXT_BOOT:
             return row.advice
-    if row.remedies:
+    if row.remedies and not row.by_hand:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:
         return ""

@@ -33,6 +33,8 @@ class ActionSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str = ""
     undo: tuple[str, ...] = ()  # commands that undo it; files are restored from backups
     never_executed: bool = False  # taken from documentation; not tested yet
+    remedies: tuple[RemedyName, ...] = ()  # that advice without a plan is about
+    needs_reboot: bool = False  # of such advice: whether a reboot ends it
 
 
 class StepSection(Struct, frozen=True, kw_only=True):
