@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from gdrkit.catalogue import CODES
+from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
-from gdrkit.report.answers import advice
+from gdrkit.fleet.launcher import BY_ENGINE
+from gdrkit.report.answers import advice, naming
 
 ORDER = list(Standing)
 
@@ -67,10 +69,18 @@ def by_advice(found: Iterable[Group]) -> dict[str, list[Group]]:
     return alike
 
 
+def target_of(row: NodeRow) -> str:
+    """What gdr takes to open a node again, quoted for a shell."""
+    engine = row.target.partition("://")[0]
+    return quoted(f"ssh://{row.name}" if engine in BY_ENGINE else row.target)
+
+
 def _shared(rows: Sequence[NodeRow]) -> str:
-    """What to do about nodes of one cause; where it differs, what to do about the first."""
-    words = _advice(rows[0])
-    return words if all(_advice(row) == words for row in rows) else f"for example on {rows[0].name}: {words}"
+    """What to do about nodes of one cause; where it differs, what to do about the first. Commands that judge
+    a node name the first."""
+    words = naming(_advice(rows[0]), target_of(rows[0]))
+    same = all(_advice(row) == _advice(rows[0]) for row in rows)
+    return words if same else f"for example on {rows[0].name}: {words}"
 
 
 def _advice(row: NodeRow) -> str:
