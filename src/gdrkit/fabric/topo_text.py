@@ -10,6 +10,7 @@ from gdrkit.fabric.picture_text import picture_text
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
+from gdrkit.fabric.topology.graph import OF_JOB, TopologySource
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.report.terminal import QUOTE, Row, render
 
@@ -31,7 +32,10 @@ def text(
     def lines(rows: Iterable[Row]) -> str:
         return render(rows, STYLES, colour=colour, width=width)
 
-    shown = lines([(0, "none", f"{document.source}: {_count(document)}"), EMPTY, *_rails(document)])
+    head: list[Row] = [(0, "none", f"{document.source}: {_count(document)}")]
+    if document.topology.origin is TopologySource.NCCL_LOG:
+        head.append(_prose(OF_JOB))
+    shown = lines([*head, EMPTY, *_rails(document)])
     drawn = picture(document.topology, document.rail_numbers) if document.topology.devices else None
     if drawn is not None and drawn.cpus:
         shown += picture_text(drawn, width=width, encoding=encoding, colour=colour) + "\n"

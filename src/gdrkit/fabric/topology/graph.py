@@ -27,6 +27,11 @@ class TopologySource(enum.StrEnum):
     HWLOC_XML = "hwloc-xml"
 
 
+OF_JOB = "this is the part of one host that a job used: the node may have more GPUs and NICs"
+"""What a tree in a log of NCCL holds: NCCL trims it to the devices of the job's ranks (graph/topo.cc,
+ncclTopoTrimSystem())."""
+
+
 class SmiPath(enum.StrEnum):
     """The path types of `nvidia-smi topo -m`, nearest first; see its legend."""
 
