@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.programs.names import NAMES
@@ -163,7 +162,7 @@ def first_cause(report: Report) -> Finding | None:
     None if nothing is wrong, evidence is missing, or the program has no direct path."""
     if report.verdict.state in GOOD:
         warnings = [f for f in report.findings if f.status == "warning"]
-        return min(warnings, key=lambda finding: bool(rule_of(finding.code).permanent), default=None)
+        return min(warnings, key=lambda finding: finding.permanent, default=None)
     found = [f for f in report.findings if f.code == report.verdict.cause]
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 
