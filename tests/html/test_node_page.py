@@ -165,11 +165,12 @@ def test_a_gpu_that_is_dead_or_without_a_driver_is_drawn_so_and_nothing_leaves_i
         assert {pair["wide"] for pair in paths.values()} == {("", "")}
         whole = NodeReport(report, topo, _estimate(node), "", name, name, "2026-11-20 16:00 UTC")
         page = node_page(whole)
+        assert ('class="ceilings"' in page) is (name == "gpu-off-the-bus")  # the other GPUs have rates
         assert page.count('class="gpu dev gone"') == 2 * dead // 8  # a wide picture and a tall one
         assert all(f">{word}</text>" in page for word in words.split())
         table = text(topo)
         assert f"\N{MULTIPLICATION SIGN} {words}" in table
-        assert f"no program can use the GPU: {code}" in table
+        assert f"(GPU unusable: {code})" in table and f"no program can use the GPU ({code})" in table
 
 
 def test_the_top_of_the_page_says_what_is_in_the_node():

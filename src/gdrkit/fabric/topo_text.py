@@ -80,7 +80,7 @@ def _rails(document: TopoDocument) -> Iterator[Row]:
     down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
     unusable = {
-        one.id: f"  (no program can use the {kind}: {one.unusable})"
+        one.id: f"  ({kind} unusable: {one.unusable})"
         for kind, some in (("GPU", document.topology.gpus), ("NIC", document.topology.nets))
         for one in some
         if one.unusable

@@ -203,8 +203,9 @@ def _about(pair: PairView) -> tuple[str, ...]:
     kind = f"<b>{safe(pair.distance)}</b>{f', {far}' if far else ''}" if pair.distance else "not known"
     rows = [("Path type", kind)]
     if pair.nccl:
-        rows.append(("NCCL does", safe(pair.nccl)))
-    tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
+        rows.append(("NCCL", safe(pair.nccl)))
+    chains = () if pair.gpu.unusable else pair.chains  # what its links would carry is no rate of this pair
+    tight = next((chain.tightest for chain in chains if chain.tightest), None)
     if tight is not None:
         rows.append(("Tightest", safe(f"{NAMES.get(tight.name, tight.name)}: {tight.description}")))
     if pair.because:
@@ -213,7 +214,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
         rows.append(("Confidence", safe(pair.confidence)))
     listed = "".join(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in rows)
     happens = f'<p class="happens">{glyph(KIND_GLYPHS[pair.kind])} {rich(pair.words)}</p>'
-    return happens, f"<dl>{listed}</dl>", ceiling_chart(pair.chains)
+    return happens, f"<dl>{listed}</dl>", ceiling_chart(chains)
 
 
 def _panel(about: tuple[str, ...], pairs: Sequence[PairView], start: PairView | None) -> str:
