@@ -204,7 +204,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
     rows = [("Path type", kind)]
     if pair.nccl:
         rows.append(("NCCL", safe(pair.nccl)))
-    chains = () if pair.gpu.unusable else pair.chains  # what its links would carry is no rate of this pair
+    chains = () if pair.gpu.unusable else pair.chains  # its links carry nothing
     tight = next((chain.tightest for chain in chains if chain.tightest), None)
     if tight is not None:
         rows.append(("Tightest", safe(f"{NAMES.get(tight.name, tight.name)}: {tight.description}")))

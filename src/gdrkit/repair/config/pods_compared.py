@@ -20,8 +20,6 @@ SEVERAL_PODS = frozenset(
 NOT_ONE_JOB = frozenset(("StatefulSet", "RayCluster", "RayJob"))
 """Of these, those whose pods may each work alone, as servers do."""
 CAPABILITY = "IPC_LOCK"
-Aspect = tuple[str, str, Callable[[Container], bool]]
-"""A code, what a pod has, and whether a container has it."""
 
 
 def compared_faults(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -35,17 +33,25 @@ def compared_faults(manifest: Manifest) -> Iterator[ConfigFault]:
         if ".initContainers." not in one.path
     ]
     asking = [one for one in every if one.gpus]
-    for code, what, has in ASPECTS:
-        having = [one for one in asking if has(one)]
-        for one in asking if having else ():
-            if one not in having:
-                seen = f"no {what}, which {having[0].pod.path} has: a job is as slow as its slowest pod"
-                yield fault_at(_line(one), code, one.path, seen, "the same in both templates", "warning")
+    yield from _lacking(asking, gets_rdma, "RDMA device", "rdma-device-not-in-container")
+    yield from _lacking(asking, is_exempt, f"capability {CAPABILITY}", "memlock-limit")
+    yield from _lacking(asking, _has_huge_pages, "huge pages", "pods-differ")
     if asking and manifest.kind not in NOT_ONE_JOB and not any(map(gets_rdma, asking)):
         one = asking[0]
         seen = "GPUs of several pods, and no RDMA device in any: the pods talk over sockets"
         expected = "the resource of an RDMA device plugin in limits, such as rdma/rdma_shared_device_a"
         yield fault_at(_line(one), "rdma-device-not-in-container", one.path, seen, expected, "note")
+
+
+def _lacking(
+    asking: list[Container], has: Callable[[Container], bool], what: str, code: str
+) -> Iterator[ConfigFault]:
+    """The containers that lack something which another one has."""
+    having = [one for one in asking if has(one)]
+    for one in asking if having else ():
+        if one not in having:
+            seen = f"no {what}, which {having[0].pod.path} has: a job is as slow as its slowest pod"
+            yield fault_at(_line(one), code, one.path, seen, "the same in both templates", "warning")
 
 
 def gets_rdma(container: Container) -> bool:
@@ -65,13 +71,6 @@ def is_exempt(container: Container) -> bool:
 def _has_huge_pages(container: Container) -> bool:
     given = (*container.resources("limits"), *container.resources("requests"))
     return any(name.startswith("hugepages-") for name in given)
-
-
-ASPECTS: tuple[Aspect, ...] = (
-    ("rdma-device-not-in-container", "RDMA device", gets_rdma),
-    ("memlock-limit", f"capability {CAPABILITY}", is_exempt),
-    ("pods-differ", "huge pages", _has_huge_pages),
-)
 
 
 def _line(container: Container) -> int:
