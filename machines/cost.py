@@ -65,13 +65,15 @@ def changed(healthy: Machine, machine: Machine) -> list[tuple[Bound, float]]:
 
 
 def fallback(machine: Machine) -> str:
-    """What NCCL does where no direct path is open: staged, or socket without RDMA; "" if no GPU works.
+    """What NCCL does where no direct path is open: staged, or socket without RDMA; "" if no GPU works, as
+    without NVIDIA's driver: cuInit() then fails with CUDA_ERROR_NO_DEVICE, and NCCL has no GPU.
 
     NCCL's documentation, NCCL_IB_DISABLE and NCCL_NET: without the verbs transport it uses IP sockets. Its
     net_ib takes every verbs device with an active port, one in software as well, but no EFA."""
     off = machine.nccl_conf.get("NCCL_IB_DISABLE") == "1" or machine.nccl_conf.get("NCCL_NET") == "Socket"
     up = any(nic.state == "ACTIVE" and nic.answers and nic.part != "EFA" for nic in machine.nics)
     usable = (machine.rdma_driver_loaded or not any(nic.nic for nic in machine.nics)) and up
-    if not any(health.works(gpu) for gpu in machine.gpus):
+    driver = machine.driver is not None and machine.driver.loaded
+    if not driver or not any(health.works(gpu) for gpu in machine.gpus):
         return ""
     return "staged" if usable and machine.device_nodes and not off else "socket"

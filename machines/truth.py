@@ -5,6 +5,7 @@ Nothing here was taken from gdrkit's rules."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class Blocker(NamedTuple):
     layer: str
     code: str
     for_ever: bool = False
+    gpus: int = 1  # how many GPUs it stops
 
 
 @dataclass
@@ -247,8 +249,7 @@ def _consumer(
     machine: Machine, consumer: str, gpus: list[Function], nics: list[Function], loading: Loading
 ) -> tuple[frozenset[str], dict[str, list[Blocker]]]:
     """The state of the worst GPU, and for each path what stops it anywhere."""
-    merged: dict[str, list[Blocker]] = {"dmabuf": [], "peermem": []}
-    any_blocked = False
+    closing: dict[str, Counter[Blocker]] = {"dmabuf": Counter(), "peermem": Counter()}
     for gpu in gpus:
         shared = _pair(machine, consumer, gpu, nics)
         paths = {
@@ -256,10 +257,13 @@ def _consumer(
             "peermem": shared + _peermem(machine, consumer, gpu, loading),
         }
         if all(paths.values()):
-            any_blocked = True
             for path, blockers in paths.items():
-                merged[path] += [blocker for blocker in blockers if blocker not in merged[path]]
-    if any_blocked:
+                closing[path].update(dict.fromkeys(blockers, 1))
+    merged = {
+        path: [blocker._replace(gpus=count) for blocker, count in found.items()]
+        for path, found in closing.items()
+    }
+    if any(merged.values()):
         closed = all(any(blocker.for_ever for blocker in blockers) for blockers in merged.values())
         return frozenset({"impossible" if closed else "blocked"}), merged
     if machine.mig or machine.confidential or any(gpu.gpu and gpu.gpu.kind == "vgpu" for gpu in gpus):
@@ -533,13 +537,16 @@ def opened(machine: Machine, consumer: str = "nccl") -> list[str]:
 
 
 def lowest(blockers: list[Blocker]) -> set[str]:
-    """The codes of the lowest layer."""
-    layer = min((LAYERS.index(blocker.layer) for blocker in blockers), default=0)
-    return {blocker.code for blocker in blockers if LAYERS.index(blocker.layer) == layer}
+    """The codes of the lowest layer, of those that stop most GPUs: one port that is down does not explain
+    why none of eight GPUs has its driver."""
+    most = max((blocker.gpus for blocker in blockers), default=0)
+    widest = [blocker for blocker in blockers if blocker.gpus == most]
+    layer = min((LAYERS.index(blocker.layer) for blocker in widest), default=0)
+    return {blocker.code for blocker in widest if LAYERS.index(blocker.layer) == layer}
 
 
 def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
-    """The codes of the lowest layer on the path that lacks least; of both if they lack equally much."""
+    """What stops most GPUs on the path that lacks least; on both if they lack equally much."""
     least = min(len(blockers) for blockers in paths.values() if not any(b.for_ever for b in blockers))
     codes: set[str] = set()
     for blockers in paths.values():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.cli import main
-from tests.evidence_nodes import build, laid_down
+from gdrkit.cli.doctor import named
+from tests.evidence_nodes import build, diagnosed, laid_down
 
 
 def ports(target, capsys):
@@ -49,3 +51,13 @@ def test_what_the_kernel_does_not_show_is_empty_and_not_a_state(tmp_path, capsys
     *others, last = ports(node, capsys)
     assert (last["device"], last["rail"], last["state"], last["phys_state"]) == ("mlx5_7", 7, "", "")
     assert {port["state"] for port in others} == {"ACTIVE"}
+
+
+def test_the_advice_of_a_finding_names_the_target_in_json_as_in_the_terminal():
+    whole = diagnosed("rail-down")
+    first, *others = whole.findings
+    asked = replace(whole, findings=(replace(first, advice="Run `gdr fix --steps release-gpu`."), *others))
+
+    assert named(asked, "a b.tar.gz")[0].advice == "Run `gdr fix --steps release-gpu 'a b.tar.gz'`."
+    assert named(asked, None)[0].advice == "Run `gdr fix --steps release-gpu`."
+    assert named(asked, "a.tar.gz")[1:] == tuple(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +99,34 @@ def test_a_saved_topology_is_a_target_as_for_ceilings(tmp_path, capsys):
     cost = json.loads(capsys.readouterr().out)
     assert cost["layout"]["gpus_per_node"] == 2
     assert cost["gpu"] == "H100-SXM" and cost["paths"] != []
+
+
+def test_a_node_without_gpus_is_assumed_to_have_those_of_a_board_and_says_so(capsys):
+    none = NodeLinks()
+    run("--model", "llama-3-70b", "--tp", "16", links=none)
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert "on 2 nodes" in shown and "8 GPUs in a node, since this one shows none" in shown
+
+
+def test_gpus_that_are_seen_are_not_assumed(capsys):
+    run("--model", "llama-3-70b", "--tp", "2")
+    assert "GPUs in a node" not in capsys.readouterr().out
+
+
+JOB = str(Path(__file__).parent / "examples" / "job.log")
+PART = "part of one host that a job used: the node may have more GPUs and NICs"
+
+
+@pytest.mark.parametrize(
+    "words", [["topo", JOB], ["estimate", JOB], ["estimate", "--model", "llama-3-70b", "--tp", "16", JOB]]
+)
+def test_a_log_of_a_job_is_called_its_part_of_a_node(words, capsys):
+    main(words)
+    assert PART in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("command", ["topo", "estimate"])
+def test_a_whole_node_is_not_called_a_part(command, h100, capsys):
+    main([command, h100])
+    assert "a job used" not in capsys.readouterr().out

@@ -122,3 +122,26 @@ def test_what_is_no_text_is_not_called_well(content, why, tmp_path):
     ran = gdr(str(tmp_path / "x"))
     assert (ran.code, ran.out) == (66, "")
     assert why in ran.err
+
+
+def test_words_typed_without_quotation_marks_are_a_text():
+    """A sentence at the prompt gets an answer with a next command, and no error about arguments."""
+    question = "how do I know whether GPUDirect works"
+    bare, quoted = gdr(*question.split()), gdr(question)
+
+    assert (bare.code, bare.out) == (3, quoted.out)
+    assert "No output of a program" in bare.out and "Run `gdr doctor` on the machine" in bare.out
+
+
+def test_several_files_are_no_text(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(EINVAL)
+
+    assert gdr(str(tmp_path / "a"), str(tmp_path / "b")).code == 64
+
+
+def test_a_question_in_place_of_a_command_is_told_which_command_answers_it():
+    answer = forked.gdr(["how do I know whether GPUDirect works?"])
+
+    assert answer.code == 64
+    assert "gdr doctor judges this machine" in answer.err and 'gdr explain "TEXT"' in answer.err

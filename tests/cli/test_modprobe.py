@@ -12,6 +12,7 @@ from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 from gdrkit.cli.modprobe import _text, main
 from gdrkit.loader import Prediction
 from gdrkit.report.build import modprobe_section
+from gdrkit.report.pages import code_page
 from tests.evidence_nodes import build, laid_down
 
 REFUSED = Prediction(
@@ -145,3 +146,18 @@ def test_an_open_answer_has_neither_an_exit_code_nor_a_loaded_module(
     section = modprobe_section(prediction)
     assert (section.exit_code, section.loaded) == shown
     assert prediction.undecided is (shown == (None, None))
+
+
+def test_a_module_that_would_not_load_says_why_and_where_it_matters(capsys):
+    target = str(laid_down("spark-two-cables"))
+    main(["nvidia-peermem", target])
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert f"why: {code_page('peermem-stub')[0]}" in shown
+    assert f"`gdr codes peermem-stub`; `gdr doctor {target}` says whether it matters here" in shown
+
+
+def test_a_module_that_loads_needs_no_why(capsys):
+    main(["nvidia-peermem", str(laid_down("peermem-blacklisted"))])
+
+    assert "why:" not in capsys.readouterr().out

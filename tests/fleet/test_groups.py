@@ -1,8 +1,10 @@
 """Groups of nodes with one cause, and what frees the most of them."""
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet.brief import brief
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import cause_of, without_answer
@@ -244,3 +246,15 @@ def test_a_name_in_a_longer_word_is_not_the_node():
     for reason in ("n12 n1x xn1 n1n1 n1-ib a.n1", "host n1-ib"):
         assert cause_of(reason, {"n1", "ssh://n1"}) == reason
     assert cause_of("x host n1.", {"n1", ""}) == "x it."
+
+
+@pytest.mark.parametrize(("target", "shown"), [("b.tar.gz", "b.tar.gz"), ("slurm://gpu1", "ssh://gpu1")])
+def test_a_command_in_advice_names_the_node_that_it_judges(target, shown):
+    """As the doctor's own page about one node does; a line of the short form has no room for it."""
+    rows = [replace(one, target=target) for one in blocked("gpu1", causes=("driver-not-loaded",))]
+    report = build([*rows, row("gpu2")])
+
+    for said in (report.groups[0].advice, report.fixes[0].advice):
+        assert f"`gdr modprobe nvidia {shown}` predicts" in said
+    assert f"gdr modprobe nvidia {shown}" not in brief(report)
+    assert "sudo modprobe nvidia" in brief(report)

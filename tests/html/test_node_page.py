@@ -16,10 +16,14 @@ from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.picture import picture
+from gdrkit.fabric.topo_text import text
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.modules import is_loaded
 from gdrkit.html.node_page import NodeReport, _paths, node_page
 from gdrkit.html.pairs import pair_views
 from gdrkit.report.document import ProcessInUse
-from tests.evidence_nodes import laid_down
+from gdrkit.rules.capabilities import DIRECT
+from tests.evidence_nodes import laid_down, names
 
 NODES = (
     "ubuntu-6.8-h100",
@@ -108,9 +112,65 @@ def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_
         attributes.get("data-copy") for tag, attributes in page.elements if tag == "button"
     ]
     cells = [attributes.get("aria-label") for tag, attributes in page.elements if tag == "a"]
-    assert "GPU 7 (0000:df:00.0) to mlx5_7: PIX, dead: the port is not active" in cells
+    assert "GPU 7 (0000:df:00.0) to mlx5_7: PIX, dead: nothing passes" in cells
     assert "GPU 0 (0000:1b:00.0) to mlx5_0: PIX, direct" in cells
     assert sum(cell is not None and "dead" in cell for cell in cells) == 8
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name not in ("wsl2", "geforce-desktop")])
+def test_table_picture_and_page_draw_no_path_that_the_verdict_denies(name):
+    """Where not even host memory is left between a GPU and a NIC, none of the three shows a path; where the
+    path is ready, none says that a program cannot use the devices."""
+    whole, _ = made(name)
+    assert whole.topo is not None
+    judged = {(pair.gpu, pair.device): pair for pair in whole.report.pairs}
+    topo = {(pair.gpu, pair.net): pair for pair in whole.topo.pairs}
+    boxes = {box.of: box for box in picture(whole.topo.topology).walk()}
+    for view in pair_views(whole.report, whole.topo, None):
+        if (section := judged.get((view.gpu.address, view.net.device))) is None:
+            continue
+        states = [whole.report.judgements[key] for key in section.judgements]
+        states = [one for one in states if "nccl" in one.consumers]
+        closed = all(one.state == "blocked" for one in states if one.path in ("staged", "socket"))
+        ready = any(one.state in ("ready", "active") for one in states if one.path in DIRECT)
+        sent = topo[view.gpu.id, view.net.id].send
+        shown = boxes[view.gpu.id].unusable or boxes[view.net.id].is_down
+        if closed:
+            assert view.kind == "dead" and shown and not (sent and sent.direct), view.key
+        if ready:
+            assert view.kind != "staged" and (view.kind != "dead" or view.net.is_down), view.key
+        if view.kind == "staged":
+            assert "directly" not in view.nccl or view.nccl.startswith("by its topology alone"), view.key
+
+
+def unloaded(node):
+    """The node, without NVIDIA's driver."""
+    return node.after("unloaded", [is_loaded.becomes(False, DRIVER)])
+
+
+def test_a_gpu_that_is_dead_or_without_a_driver_is_drawn_so_and_nothing_leaves_it():
+    for name, code, words, dead in (
+        ("gpu-off-the-bus", "device-not-answering", "no answer", 8),
+        ("rail-down", "driver-not-loaded", "no driver", 64),
+    ):
+        node = node_of(open_host(str(laid_down(name))))
+        node = unloaded(node) if code == "driver-not-loaded" else node
+        topo, _ = _topology(node, name)
+        report = report_on(node)
+        views = tuple(pair_views(report, topo, None))
+        gone = [view for view in views if view.gpu.unusable == code]
+        assert len(gone) == dead and {view.kind for view in gone} == {"dead"}
+        assert "Nothing passes. " in gone[0].words and "port" not in gone[0].words
+        paths = _paths(picture(topo.topology), gone)
+        assert {pair["wide"] for pair in paths.values()} == {("", "")}
+        whole = NodeReport(report, topo, _estimate(node), "", name, name, "2026-11-20 16:00 UTC")
+        page = node_page(whole)
+        assert ('class="ceilings"' in page) is (name == "gpu-off-the-bus")  # the other GPUs have rates
+        assert page.count('class="gpu dev gone"') == 2 * dead // 8  # a wide picture and a tall one
+        assert all(f">{word}</text>" in page for word in words.split())
+        table = text(topo)
+        assert f"\N{MULTIPLICATION SIGN} {words}" in table
+        assert f"(GPU unusable: {code})" in table and f"no program can use the GPU ({code})" in table
 
 
 def test_the_top_of_the_page_says_what_is_in_the_node():

@@ -115,7 +115,13 @@ def test_a_slot_of_a_quarter_of_the_lanes_lets_a_quarter_pass():
 
 @pytest.mark.parametrize(
     ("fault", "left"),
-    [("port down", "staged"), ("NCCL_IB_DISABLE=1", "socket"), ("no NIC", "socket"), ("no GPU", "")],
+    [
+        ("port down", "staged"),
+        ("NCCL_IB_DISABLE=1", "socket"),
+        ("no NIC", "socket"),
+        ("no GPU", ""),
+        ("driver not loaded", ""),
+    ],
 )
 def test_what_is_left_without_a_direct_path(fault, left):
     machine = planted(fault).machine

@@ -180,3 +180,15 @@ def test_what_nvlink_between_hosts_needs(fault, state):
     machine = made.machine if fault else made.healthy
 
     assert judge(machine).states["mnnvl"] == {state}
+
+
+@pytest.mark.parametrize(("down", "cause"), [(1, "driver-not-loaded"), (4, "port-down")])
+def test_the_cause_is_what_stops_most_gpus_and_of_two_such_the_lowest(down, cause):
+    machine = server()
+    assert len(machine.gpus) == 4
+    machine.driver.loaded = False
+    for gpu in machine.gpus[:down]:
+        for nic in own(machine, gpu, machine.nics):
+            nic.state = "DOWN"
+
+    assert {"driver-not-loaded", "port-down"} & judge(machine).headline == {cause}

@@ -13,6 +13,7 @@ from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.facts.packages import dkms, installed
 from gdrkit.facts.rdma import distance, pairs, ports
+from gdrkit.fleet.judge import row_of
 from gdrkit.node import Node
 from gdrkit.repair.config.operators import gpu_operator
 from gdrkit.repair.config.output import ConfigOutput, rendered
@@ -24,11 +25,13 @@ from gdrkit.report.causes import first_cause
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_document import FixReport
 from gdrkit.report.fix_text import fix_text
+from gdrkit.report.here import ends_in_reboot
 from gdrkit.report.pages import advice as page_advice
 from gdrkit.report.pages import code_page, sections, titles
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import judge_node
-from tests.evidence_nodes import laid_down, names
+from tests.evidence_nodes import diagnosed, laid_down, names
+from tests.memory_host import MemoryHost
 
 
 def node(name: str) -> Node:
@@ -230,3 +233,46 @@ def test_advice_with_a_condition_says_what_to_do_otherwise(code):
 def test_a_node_that_no_step_helps_is_told_whether_that_matters(name, words):
     text = " ".join(fix_text(report(node(name))).split())
     assert "cannot be fixed: " in text and f"by hand {words}" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "reboots"),
+    [
+        ("Add `kho=off` to the kernel command line and reboot.", True),
+        ("Set the bits. Then reboot: until then modprobe fails.", True),
+        ("If it is Dual MIT/GPL, the open modules are installed: reboot.", True),
+        ("Reboot the node.", True),
+        ("Restart it (`sudo /etc/init.d/openibd restart`) or reboot.", False),  # one of two ways
+        ("Install nvidia-fabricmanager, then restart it. No reboot is needed.", False),
+        ("The modules are gone until the next reboot.", False),
+    ],
+)
+def test_advice_ends_in_a_reboot_where_its_words_order_one(words, reboots):
+    assert ends_in_reboot(Node(MemoryHost({})), words, ()) is reboots
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gpu-off-the-bus", {"device-not-answering": (("power-cycle",), True)}),
+        ("gpu-off-the-bus", {"gpu-needs-reset": (("reset-gpu", "power-cycle"), True)}),  # a lost GPU
+        ("rail-down", {"port-down": ((), False)}),
+        ("nic-gone", {"nic-missing": ((), False)}),
+    ],
+)
+def test_advice_without_a_plan_has_its_remedies_and_its_reboot(name, expected):
+    """In the JSON of gdr fix, and of the fleet for the first cause."""
+    found = {action.line.partition(":")[0]: action for action in report(node(name)).by_hand}
+    for code, (remedies, reboots) in expected.items():
+        assert (found[code].remedies, found[code].needs_reboot) == (remedies, reboots)
+        row = row_of(node(name), diagnosed(name), name)
+        if code == row.causes[0]:
+            assert (row.remedies, row.needs_reboot, row.by_hand) == (remedies, reboots, True)
+
+
+def test_a_row_with_a_plan_has_the_plan_and_is_not_done_by_hand():
+    name = "kernel-upgraded"
+    row = row_of(node(name), diagnosed(name), name)
+
+    assert row.remedies == tuple(step.remedy for step in diagnosed(name).plan[0].steps)
+    assert row.needs_reboot and not row.by_hand

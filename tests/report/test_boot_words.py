@@ -133,7 +133,7 @@ def test_a_fleet_has_a_group_of_such_nodes_beside_those_that_stay_ready():
         ("peermem-not-persistent",),
         "dgx1-07",
     )
-    assert group.advice.startswith("Before the reboot: `gdr fix --steps persist-peermem`")
+    assert group.advice.startswith(f"Before the reboot: `gdr fix --steps persist-peermem {BY_HAND}`")
     assert boot_sentence(diagnosed(BY_HAND), lost(BY_HAND)) == group.summary
     assert "1 ready now, blocked after the next boot; 1 ready" in fleet_text(fleet)
     assert fleet_exit_code(fleet) == 1

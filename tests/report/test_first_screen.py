@@ -127,7 +127,7 @@ def test_where_it_works_what_can_be_cured_comes_before_what_is_permanent():
     """A Volta that lost a GPU: that dma-buf is not for it is true of every Volta."""
     whole = diagnosed("gpu-gone")
     (lost,) = [f for f in whole.findings if f.code == "gpu-missing"]
-    old = replace(lost, code="gpu-before-turing")
+    old = replace(lost, code="gpu-before-turing", permanent=True)
     assert first_cause(replace(whole, findings=(old, lost))) == lost
     assert first_cause(replace(whole, findings=(old,))) == old
 

@@ -7,11 +7,13 @@ import pytest
 from gdrkit.diagnosis import node_of
 from gdrkit.evidence.target import open_host
 from gdrkit.repair.remedies import remedy_of
+from gdrkit.report.answers import first_cause, now
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_text import fix_text
+from gdrkit.report.programs import about_shown
 from gdrkit.rules.rule import Passed
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
-from tests.evidence_nodes import laid_down
+from tests.evidence_nodes import diagnosed, laid_down
 
 
 def test_colours_change_no_word_and_commands_have_their_own():
@@ -76,3 +78,27 @@ def test_a_node_that_is_unknown_is_told_how_to_find_out(name, words):
 
     assert "\nnot enough evidence for a plan; do this first:\n\nby hand  " in shown
     assert words in shown
+
+
+@pytest.mark.parametrize("name", ["zgx-3285", "spark-two-cables", "geforce-desktop", "wsl2"])
+@pytest.mark.parametrize("goal", ["module", "steps"])
+def test_steps_that_were_asked_for_on_hardware_without_a_direct_path_gain_nothing(name, goal):
+    """The same sentence as the doctor's Now, before the steps."""
+    options = FixOptions(goal=goal, steps=("open-kernel-modules",), target="node")
+    report = fix_report(node_of(open_host(str(laid_down(name)))), options)
+    said = now(about_shown(diagnosed(name)), first_cause(diagnosed(name)), "node")
+
+    assert report.gains_nothing == said
+    shown = " ".join(fix_text(report).split())
+    assert "no step brings a direct path" in shown and " ".join(said.split()) in shown
+    assert shown.index(said[:30]) < (shown.index("plan: ") if report.plans else len(shown))
+
+
+@pytest.mark.parametrize("name", ["rail-down", "ubuntu-6.8-h100", "talos", "no-rdma-device"])
+def test_steps_that_may_help_are_printed_without_such_a_sentence(name):
+    report = fix_report(
+        node_of(open_host(str(laid_down(name)))), FixOptions(goal="steps", steps=("reboot",))
+    )
+
+    assert report.verdict.state != "impossible"
+    assert not report.gains_nothing and "no step brings" not in fix_text(report)

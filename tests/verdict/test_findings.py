@@ -12,15 +12,17 @@ from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.html.node_sections import layers
 from gdrkit.node import Node
 from gdrkit.programs.environment import NCCL_CONF, environment
 from gdrkit.programs.nvshmem.facts import nvshmem_copies
 from gdrkit.programs.ucx.facts import ucx_version
+from gdrkit.report.text import text
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.matrix import pairs_to_judge, path_states_of_pairs
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import build, laid_down
+from tests.evidence_nodes import build, diagnosed, laid_down
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +134,23 @@ def test_what_was_read_of_the_device_itself_is_shown_before_what_was_read_around
     for finding in narrow:
         quoted = [evidence.source.split("/") for evidence in finding.evidence if evidence.text]
         assert [finding.subject in parts for parts in quoted[:3]] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "permanent"),
+    [
+        ("no-gpu", "no-gpu", True),
+        ("gpus-gone", "no-gpu", False),  # they fell off the bus: another start may bring them back
+        ("zgx-3285", "gpu-integrated", True),
+        ("rail-down", "port-down", False),
+    ],
+)
+def test_what_lasts_is_said_of_the_outcome_and_not_of_the_rule(name, code, permanent):
+    """In the document, in the terminal and on the page."""
+    report = diagnosed(name)
+    (found,) = [one for one in report.findings if one.code == code]
+    assert (found.status, found.permanent) == ("failed", permanent)
+
+    shown = next(line for line in text(report).splitlines() if line[2:].startswith(str(found.layer)))
+    assert shown.split()[-1] == ("permanent" if permanent else "failed")
+    assert ("<small>permanent," in layers(report, "")) is permanent

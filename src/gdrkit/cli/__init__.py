@@ -206,7 +206,10 @@ def _unknown_command(word: str, known: Iterable[str], family: str = "") -> int:
 
     name = f"gdr {family}".rstrip()
     meant = did_you_mean(word, known)
-    sys.stderr.write(f"{name}: unknown command {word!r}{meant}\n  see {name} --help\n")
+    hint = f"see {name} --help"
+    if not family and not meant:  # a question, or an error as it was printed
+        hint += '; gdr doctor judges this machine, gdr explain "TEXT" an error that a program printed'
+    sys.stderr.write(f"{name}: unknown command {word!r}{meant}\n  {hint}\n")
     return USAGE
 
 

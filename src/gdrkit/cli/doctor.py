@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from gdrkit.node import Node
     from gdrkit.report.document import Report
+    from gdrkit.verdict.findings import Finding
 
 
 def parser() -> Parser:
@@ -129,7 +130,7 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
 
         from gdrkit.diagnosis import ports
 
-        write_json(replace(report, ports=ports(node)))
+        write_json(replace(report, ports=ports(node), findings=named(report, options.target)))
     elif options.line:
         from gdrkit.report.line import line
 
@@ -145,6 +146,17 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
         drawn = _picture(node, colour=tty)
         write(text(report, verbose=options.verbose, picture=drawn, rows=text_rows(), **shape), styled=tty)
     return exit_code(report, options.require, options.fail_on)  # gdrkit.cli.main puts it in the style
+
+
+def named(report: Report, target: str | None) -> tuple[Finding, ...]:
+    """The findings, with the target in the commands of their advice, as the terminal has them."""
+    from msgspec.structs import replace
+
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.report.answers import naming
+
+    shown = quoted(target) if target else ""
+    return tuple(replace(one, advice=naming(one.advice, shown)) for one in report.findings)
 
 
 def _picture(node: Node, *, colour: bool) -> str:

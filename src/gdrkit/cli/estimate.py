@@ -87,13 +87,14 @@ def main(arguments: list[str]) -> int:
 
 def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measured]) -> int:
     from gdrkit.fabric.ceilings.from_topology import node_links
+    from gdrkit.fabric.topology.graph import OF_JOB, TopologySource
 
-    links = node_links(saved)
+    links, part = node_links(saved), OF_JOB if saved.origin is TopologySource.NCCL_LOG else ""
     if options.model:
         from gdrkit.fabric.cost.path_rates import product_of_topology
 
-        return cost(options, links, product_of_topology(saved))
-    return _report(options, links, os.path.basename(options.target), "topology", measured)
+        return cost(options, links, product_of_topology(saved), part)
+    return _report(options, links, os.path.basename(options.target), "topology", measured, part)
 
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
@@ -167,8 +168,12 @@ def _links(node: Node) -> NodeLinks | None:
 
 
 def _report(
-    options: argparse.Namespace, found: NodeLinks, name: str, source: str, measured: list[Measured]
-) -> int:
+    options: argparse.Namespace, found: NodeLinks, name: str, source: str, measured: list[Measured],
+    part: str = "",
+) -> int:  # fmt: skip
+    """`part` says of what part of a node the links are; "" for a whole one."""
+    from msgspec.structs import replace
+
     from gdrkit.fabric.ceilings.document import document
     from gdrkit.fabric.ceilings.measured import readings
 
@@ -178,6 +183,8 @@ def _report(
         source=source,
         readings=[reading for one in measured for reading in readings(found, one)],
     )
+    if part:
+        estimate = replace(estimate, remarks=(f"{part[:1].upper()}{part[1:]}.", *estimate.remarks))
     if options.json:
         write_json(estimate)
     elif not options.quiet:
@@ -226,23 +233,36 @@ def add_options(parser: Parser) -> None:
     parser.never_with("--model", "--measured", "--quiet")
 
 
-def cost(options: argparse.Namespace, links: NodeLinks, product: str) -> int:
-    """Print the cost of a job on nodes with these links and GPUs. Returns the exit code."""
+USUAL_GPUS = 8
+"""GPUs of a node where none is seen: of an HGX board, for which most of these jobs are written."""
+
+
+def cost(options: argparse.Namespace, links: NodeLinks, product: str, part: str = "") -> int:
+    """Print the cost of a job on nodes with these links and GPUs; `part` says of what part of a node they
+    are. Returns the exit code."""
     from gdrkit.fabric.ceilings.gpus import rates_of
     from gdrkit.fabric.cost.document import document, text
     from gdrkit.fabric.cost.models import CostError
     from gdrkit.fabric.cost.path_rates import path_rates
     from gdrkit.fabric.cost.steps import ParallelLayout
     from gdrkit.formats.errors import FormatError
+    from gdrkit.formats.plural import plural
 
-    gpus = len(links.gpus) or 1
+    gpus = len(links.gpus) or USUAL_GPUS
     layout = ParallelLayout(
         tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
     )
     try:
         model = _model(options.model)
         paths = path_rates(links, min(layout.ranks, gpus))
-        found = document(model, layout, rates_of(product), paths)
+        assumed = (
+            [f"{USUAL_GPUS} GPUs in a node, since this one shows none: name a node that has them"]
+            if not links.gpus
+            else [f"{plural(gpus, 'GPU')} in a node: {part}"]
+            if part
+            else []
+        )
+        found = document(model, layout, rates_of(product), paths, assumed)
     except CostError as error:
         why = str(error).replace("\n", "\\n")
         sys.stderr.write(f"gdr estimate: {why}\n  see gdr estimate --help\n")

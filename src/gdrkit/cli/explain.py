@@ -63,7 +63,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse(arguments)
+    options = parser().parse(_joined(arguments))
 
     from gdrkit.cli.explained import (
         FINDS_NOTHING,
@@ -105,6 +105,15 @@ def main(arguments: list[str]) -> int:
             page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
     return combined_exit_code(explanation, job, file)
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """The arguments, with words that are typed without quotation marks, and of which none is a file, as one
+    text."""
+    words = [one for one in arguments if not one.startswith("-")]
+    if len(words) < 2 or any(os.path.lexists(word) for word in words):
+        return arguments
+    return [*(one for one in arguments if one.startswith("-")), " ".join(words)]
 
 
 def _is_text(argument: str) -> bool:

@@ -125,6 +125,8 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
         return exit_code_without_plan(report)
     if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)
+    if report.gains_nothing:
+        write(f"no step brings a direct path here: {report.gains_nothing}\n\n")
     steps = tuple(step.remedy for step in report.plans[(options.plan or 1) - 1].steps)
     choices = ProcedureChoices(
         key=options.key and os.path.abspath(options.key),

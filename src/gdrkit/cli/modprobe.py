@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
 
         write_json(modprobe_section(prediction), indent=2)
     elif not options.quiet:
-        write(_text(prediction))
+        write(_text(prediction, targets[0] if targets else ""))
         sys.stdout.flush()
     if prediction.undecided:
         return UNKNOWN
@@ -96,7 +96,23 @@ def _unknown(module: str, refusal: LoadRefusal | None) -> ModprobeSection:
     )  # fmt: skip
 
 
-def _text(prediction: Prediction) -> str:
+def _why(prediction: Prediction, target: str) -> list[str]:
+    """What the reason means, and where to read on; nothing for a module that loads."""
+    from gdrkit.catalogue import CODES
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.facts.modules import PEERMEM
+    from gdrkit.report.pages import code_page
+
+    if prediction.reason not in CODES:
+        return []
+    where = f" {quoted(target)}" if target else ""
+    more = f"more: `gdr codes {prediction.reason}`"
+    if prediction.module == PEERMEM:
+        more += f"; `gdr doctor{where}` says whether it matters here"
+    return [f"why: {code_page(prediction.reason)[0]}", more]
+
+
+def _text(prediction: Prediction, target: str = "") -> str:
     from gdrkit.report.terminal import QUOTE, Row, render
 
     quotes = (*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log))
@@ -116,6 +132,7 @@ def _text(prediction: Prediction) -> str:
     else:
         lines.append(f"{prediction.module} would not load; modprobe exits {prediction.exit_code}")
     lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({prediction.confidence})")
+    lines += _why(prediction, target)
     for code in prediction.unless:  # what is refused is refused, whichever check comes first
         lines.append(
             f"unless {code} (not checked: evidence missing)"

@@ -17,6 +17,7 @@ from gdrkit.fabric.topo_tree import faults, gpu_words, is_port, link_words, net_
 from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyDevice, TopologyGpu
 from gdrkit.fabric.topology.paths import link_fault
 from gdrkit.formats.gpu_slot import gpu_slot
+from gdrkit.rules.unusable import WORDS
 
 Kind = Literal["cpu", "bridge", "switch", "gpu", "nic"]
 
@@ -49,9 +50,15 @@ class Box(Struct, kw_only=True):
         return self.gpu.id if self.gpu is not None else self.net.id if self.net is not None else ""
 
     @property
+    def unusable(self) -> str:
+        """Why no program can use its GPU or NIC, in at most two words; "" if one can, or if not known."""
+        end = self.gpu or self.net
+        return WORDS.get(end.unusable, "unusable") if end is not None and end.unusable else ""
+
+    @property
     def is_down(self) -> bool:
-        """Whether its port is known not to be active."""
-        return self.net is not None and self.net.is_down
+        """Whether nothing passes through its port: it is not active, or the NIC cannot be used."""
+        return self.net is not None and (self.net.is_down or bool(self.unusable))
 
     @property
     def besides_pcie(self) -> str:
@@ -75,8 +82,9 @@ class Box(Struct, kw_only=True):
         """Its port in a few short words: the rail, then its state if it is down, else its rate."""
         if self.net is None:
             return ()
-        known = (self.net.state, self.net.phys_state) if self.is_down else self.rate
-        return tuple(word for word in (f"rail {self.rail}" if self.rail is not None else "", *known) if word)
+        state = (self.net.state, self.net.phys_state) if self.is_down else self.rate
+        rail = f"rail {self.rail}" if self.rail is not None else ""
+        return tuple(word for word in (rail, *(self.unusable.split() or state)) if word)
 
     @property
     def middle(self) -> float:

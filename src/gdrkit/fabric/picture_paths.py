@@ -100,6 +100,27 @@ def points(
     return [*up, (turn, down[-1][1]), *down[-2::-1]] if len(down) > 1 else [*up, end]
 
 
+def rounded(line: list[Point], radius: float = 6) -> list[tuple[Point, ...]]:
+    """A line with round corners: its first point, then for each corner where it begins, the corner and where
+    it ends, then the last point."""
+    turned = [point for i, point in enumerate(line) if i == 0 or _far(point, line[i - 1]) > 0.2]
+    parts: list[tuple[Point, ...]] = [(turned[0],)]
+    for before, here, after in zip(turned, turned[1:], turned[2:], strict=False):
+        least = min(radius, _far(before, here) / 2, _far(here, after) / 2)
+        parts.append((_toward(here, before, least), here, _toward(here, after, least)))
+    return [*parts, (turned[-1],)]
+
+
+def _far(one: Point, other: Point) -> float:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+
+def _toward(start: Point, end: Point, far: float) -> Point:
+    """The point that far from `start` on the way to `end`; one of the two coordinates is the same."""
+    whole = _far(start, end) or 1
+    return start[0] + (end[0] - start[0]) * far / whole, start[1] + (end[1] - start[1]) * far / whole
+
+
 def _climb(
     start: Point,
     boxes: tuple[Box, ...],

@@ -1,8 +1,9 @@
 """The picture of a node as SVG, for `gdr topo --svg` and reports; nothing in it is from elsewhere.
 
 A state has a shape of its own and never only a colour: a port that is down is a square with a cross, below
-a dashed line; a link that is narrower than it could be says so; where ACS redirects there is a triangle,
-and the switch is hatched; a NIC behind an IOMMU that translates has a triangle at its corner.
+a dashed line; a device that no program can use has a dashed outline; a link that is narrower than it could
+be says so; where ACS redirects there is a triangle, and the switch is hatched; a NIC behind an IOMMU that
+translates has a triangle at its corner.
 
 A picture is wide, with the processors above, or tall, for narrow screens, with the processors at the left.
 Below, *depth* runs from the processors to the ports and *along* from device to device.
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from gdrkit.agent.streams import visible
 from gdrkit.fabric.picture import Box, Picture
-from gdrkit.fabric.picture_paths import DrawnPath, Lane, points
+from gdrkit.fabric.picture_paths import DrawnPath, Lane, points, rounded
 
 Edges = tuple[float, float]
 
@@ -72,6 +73,8 @@ RULES = """text{font:10.5px system-ui,sans-serif;fill:var(--ink)}
 .gpu rect{fill:var(--gpu)}
 .gpu text{fill:var(--bg)}
 .nic rect{fill:var(--bg);stroke:var(--edge)}
+.gone rect{fill:var(--bg);stroke:var(--bad);stroke-width:1.7;stroke-dasharray:2 3}
+.gone text{fill:var(--bad)}
 .link{stroke:var(--edge);opacity:.7}
 .short{stroke:var(--mark);stroke-dasharray:5 3;opacity:1}
 .port{fill:var(--bg);stroke:var(--edge)}
@@ -118,7 +121,7 @@ def _fitted(form: Form, picture: Picture) -> Form:
         near = form.device[0] - form.bridge[1] - form.unit * (1 if form.tall else 2)
     if all(box.kind != "bridge" for box in boxes):
         near += form.bridge[1] - form.cpu[1]
-    lines = max((len(box.port_words) or bool(box.besides_pcie) for box in boxes), default=0)
+    lines = max((len(box.port_words or _below_gpu(box)) for box in boxes), default=0)
     longest = max((len(" ".join(map(_short, box.port_words[:2]))) for box in boxes), default=0)
     end = form.port[1] + 24 + 13 * (lines - 1)
     if form.tall:
@@ -172,15 +175,13 @@ class Drawing:
             parts.append([(self._form.device[1], end), (reaches, end)])
         return "".join(self._rounded(part) for part in parts)
 
-    def _rounded(self, line: list[tuple[float, float]], radius: float = 6) -> str:
-        turned = [point for i, point in enumerate(line) if i == 0 or _far(point, line[i - 1]) > 0.2]
-        words = "M{:.1f} {:.1f}".format(*self._xy(*turned[0]))
-        for before, here, after in zip(turned, turned[1:], turned[2:], strict=False):
-            least = min(radius, _far(before, here) / 2, _far(here, after) / 2)
-            enter, leave = _toward(here, before, least), _toward(here, after, least)
+    def _rounded(self, line: list[tuple[float, float]]) -> str:
+        first, *turns, last = rounded(line)
+        words = "M{:.1f} {:.1f}".format(*self._xy(*first[0]))
+        for enter, here, leave in turns:
             words += "L{:.1f} {:.1f}".format(*self._xy(*enter))
             words += "Q{:.1f} {:.1f} {:.1f} {:.1f}".format(*self._xy(*here), *self._xy(*leave))
-        return words + "L{:.1f} {:.1f}".format(*self._xy(*turned[-1]))
+        return words + "L{:.1f} {:.1f}".format(*self._xy(*last[0]))
 
     # -- measures --------------------------------------------------------------------------------------
 
@@ -314,8 +315,9 @@ class Drawing:
             x, y = self._xy(form.device[0], along[1])
             mark = f'<path class="sign" d="M{x:g} {y - 7:g}l6 11h-12z"/>'
         rect = self._rect("", form.device, along, 4)
+        names = f"{box.kind} dev{' gone' if box.unusable else ''}"
         return (
-            f'<g class="{box.kind} dev" data-device="{_safe(box.of)}"><title>{_safe(box.about)}</title>'
+            f'<g class="{names}" data-device="{_safe(box.of)}"><title>{_safe(box.about)}</title>'
             f"{rect}{words}</g>{mark}{self._port(box, middle)}"
         )
 
@@ -323,7 +325,7 @@ class Drawing:
         """Below a NIC its port, with the rate; below a GPU its links besides PCIe."""
         form = self._form
         if box.gpu is not None:
-            return self._below("dim", form.port[0], along, box.besides_pcie)
+            return self._below("bad" if box.unusable else "dim", form.port[0], along, *_below_gpu(box))
         net = box.net
         if net is None or not net.device:
             return ""
@@ -362,14 +364,9 @@ class Drawing:
         )
 
 
-def _far(one: tuple[float, float], other: tuple[float, float]) -> float:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
-
-
-def _toward(start: tuple[float, float], end: tuple[float, float], far: float) -> tuple[float, float]:
-    """The point that far from `start` on the way to `end`; one of the two coordinates is the same."""
-    whole = _far(start, end) or 1
-    return start[0] + (end[0] - start[0]) * far / whole, start[1] + (end[1] - start[1]) * far / whole
+def _below_gpu(box: Box) -> tuple[str, ...]:
+    """The words below a GPU: why no program can use it, else its links besides PCIe."""
+    return tuple(box.unusable.split()) or ((box.besides_pcie,) if box.besides_pcie else ())
 
 
 def _short(word: str) -> str:

@@ -113,7 +113,9 @@ class _TextDrawing:
             yield "! IOMMU", MARK
 
     def _port(self, box: Box) -> Iterator[Piece]:
-        if box.besides_pcie:
+        if box.unusable:
+            yield f"{self._signs.cross} {box.unusable}", MARK
+        elif box.besides_pcie:
             yield box.besides_pcie, DIM
         elif box.net is not None and box.is_down:
             yield f"{self._signs.cross} {_short(box.net.state)}", MARK

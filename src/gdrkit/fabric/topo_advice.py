@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gdrkit.fabric.nccl.view import DirectionView, NcclView
+from gdrkit.fabric.nccl.view import NO_PROGRAM, DirectionView, NcclView
 from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
 from gdrkit.fabric.topology.products import CONSUMER, INTEGRATED
 
@@ -62,6 +62,9 @@ def _nothing_direct(
             "an Ethernet interface without RDMA never does it; for an RDMA device, gdr doctor on the "
             "machine shows what is missing"
         )
+        return
+    if any(reason.startswith(NO_PROGRAM) for reason in reasons):
+        yield "no setting changes this: gdr doctor says what a device that no program can use needs"
         return
     if all(reason.startswith("the port is ") for reason in reasons):
         yield "bring a port up: NCCL uses active ports only"

@@ -10,6 +10,7 @@ from gdrkit.fabric.picture_text import picture_text
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
+from gdrkit.fabric.topology.graph import OF_JOB, TopologySource
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.report.terminal import QUOTE, Row, render
 
@@ -31,7 +32,10 @@ def text(
     def lines(rows: Iterable[Row]) -> str:
         return render(rows, STYLES, colour=colour, width=width)
 
-    shown = lines([(0, "none", f"{document.source}: {_count(document)}"), EMPTY, *_rails(document)])
+    head: list[Row] = [(0, "none", f"{document.source}: {_count(document)}")]
+    if document.topology.origin is TopologySource.NCCL_LOG:
+        head.append(_prose(OF_JOB))
+    shown = lines([*head, EMPTY, *_rails(document)])
     drawn = picture(document.topology, document.rail_numbers) if document.topology.devices else None
     if drawn is not None and drawn.cpus:
         shown += picture_text(drawn, width=width, encoding=encoding, colour=colour) + "\n"
@@ -75,13 +79,21 @@ def _rails(document: TopoDocument) -> Iterator[Row]:
     first = max(len(names[rail.gpu]) for rail in document.rails)
     down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
+    unusable = {
+        one.id: f"  ({kind} unusable: {one.unusable})"
+        for kind, some in (("GPU", document.topology.gpus), ("NIC", document.topology.nets))
+        for one in some
+        if one.unusable
+    }
     yield _prose("nearest ports of each GPU")
     for rail in document.rails:
         ports = [f"{name} ({down[name]})" if name in down else name for name in rail.nearest[:PORTS_SHOWN]]
         if len(rail.nearest) > PORTS_SHOWN:
             ports.append(f"{len(rail.nearest) - PORTS_SHOWN} more")
         label = f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  "
-        yield len(label), "none", f"{', '.join(ports)}{words[rail.direct]}", label
+        gone = [unusable[one] for one in (rail.gpu, *rail.nearest[:1]) if one in unusable]
+        why = gone[0] if gone and not rail.direct else words[rail.direct]
+        yield len(label), "none", f"{', '.join(ports)}{why}", label
     yield EMPTY
 
 

@@ -181,6 +181,8 @@ def gpu_words(gpu: TopologyGpu, *, address: str = "") -> str:
         more.append("C2C to its CPU")
     if gpu.gdr is False:
         more.append("no GPUDirect RDMA")
+    if gpu.unusable:
+        more.append(f"unusable ({gpu.unusable})")
     return " ".join([head, ", ".join(more)]).rstrip()
 
 
@@ -201,5 +203,7 @@ def net_words(net: Net) -> str:
     if not net.device:
         return f"NIC {net.netdev or 'without a known RDMA device'}"
     rate = f"{net.rate_gbit_per_s:g} Gbit/s" if net.rate_gbit_per_s is not None else ""
-    more = [word for word in (rate, net.link_layer, "" if net.state == "ACTIVE" else net.state) if word]
+    unusable = f"unusable ({net.unusable})" if net.unusable else ""
+    state = "" if net.state == "ACTIVE" else net.state
+    more = [word for word in (rate, net.link_layer, state, unusable) if word]
     return f"NIC {net.id}" + (f" {' '.join(more)}" if more else "")

@@ -13,9 +13,8 @@ from itertools import islice
 from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.document import WELL, Drift, FleetReport, Group, NodeRow, OddNode, Standing, TraitMismatch
-from gdrkit.fleet.groups import by_advice
+from gdrkit.fleet.groups import by_advice, target_of
 from gdrkit.fleet.hostlist import expand, fold
-from gdrkit.fleet.launcher import BY_ENGINE
 from gdrkit.fleet.peers import odd_alike
 from gdrkit.fleet.text import (
     INDENT,
@@ -139,9 +138,9 @@ def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str
     numbers = {_alike(group): group.number for group in report.groups}
     for fix in report.fixes:
         rows = _of(report, fix.nodes)
-        if fix.remedies:
+        if fix.remedies and not fix.by_hand:
             words = f"{', then '.join(fix.remedies)}{', with a reboot' if fix.needs_reboot else ''}"
-            yield fix.frees, fix.nodes, words, f"gdr fix {_target(rows)}"
+            yield fix.frees, fix.nodes, words, f"gdr fix {target_of(rows[0])}"
         else:
             shows = f"{run} --group {numbers[_alike(rows[0])]}"
             yield fix.frees, fix.nodes, *_as_command(fix.advice, rows, shows)
@@ -167,16 +166,10 @@ def _as_command(advice: str, rows: Sequence[NodeRow], shows: str) -> tuple[str, 
     """Advice as words and the command in it; a plan of gdr fix as the command that shows it, and where no
     command is named, the one that shows the group with all of the advice."""
     if advice.startswith("gdr fix: "):
-        return advice.removeprefix("gdr fix: "), f"gdr fix {_target(rows)}"
+        return advice.removeprefix("gdr fix: "), f"gdr fix {target_of(rows[0])}"
     found = _COMMAND.search(advice)
-    return advice or "what the page of its first node says", found[1] if found else shows
-
-
-def _target(rows: Sequence[NodeRow]) -> str:
-    """What gdr takes to open the first of these nodes again."""
-    row = rows[0]
-    engine = row.target.partition("://")[0]
-    return shlex.quote(f"ssh://{row.name}" if engine in BY_ENGINE else row.target)
+    words = advice.replace(f" {target_of(rows[0])}`", "`")  # a line has no room for it
+    return words or "what the page of its first node says", found[1] if found else shows
 
 
 # -- who is odd, and what else --------------------------------------------------------------------------

@@ -73,8 +73,9 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     causes: tuple[str, ...] = ()  # codes, the first one first; of missing evidence its sources
     rails: tuple[int, ...] = ()  # the GPUs that it concerns, by their order; empty for all
     summary: str = ""  # the verdict, or why there is none
-    remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order
-    needs_reboot: bool = False
+    remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order; without a plan those of its cause
+    needs_reboot: bool = False  # whether the plan, or what is to be done by hand, includes a reboot
+    by_hand: bool = False  # no plan of gdr fix does it
     to_find_out: tuple[str, ...] = ()  # commands
     advice: str = ""  # what its first cause says to do on this node; without evidence, what its error says
     traits: dict[str, str] = {}  # by name; without those that are not known
@@ -111,8 +112,9 @@ class Fix(Struct, frozen=True, kw_only=True):
     """What would make nodes ready, and how many."""
 
     advice: str
-    remedies: tuple[RemedyName, ...]  # empty where no command does it
+    remedies: tuple[RemedyName, ...]  # empty where none is known
     needs_reboot: bool
+    by_hand: bool = False  # no plan of gdr fix does it
     frees: int
     nodes: str  # hostlist
 

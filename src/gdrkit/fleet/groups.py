@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from gdrkit.catalogue import CODES
+from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.launcher import BY_ENGINE
+from gdrkit.report.answers import naming
 from gdrkit.report.pages import advice
 
 ORDER = list(Standing)
@@ -49,12 +52,13 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
             advice=_shared(nodes),
             remedies=nodes[0].remedies,
             needs_reboot=reboot,
+            by_hand=nodes[0].by_hand,
             frees=len(nodes),
             nodes=fold(node.name for node in nodes),
         )
         for (_, _, reboot), nodes in alike.items()
     ]
-    return tuple(sorted(found, key=lambda fix: (-fix.frees, not fix.remedies, fix.advice)))
+    return tuple(sorted(found, key=lambda fix: (-fix.frees, fix.by_hand or not fix.remedies, fix.advice)))
 
 
 def by_advice(found: Iterable[Group]) -> dict[str, list[Group]]:
@@ -66,10 +70,18 @@ def by_advice(found: Iterable[Group]) -> dict[str, list[Group]]:
     return alike
 
 
+def target_of(row: NodeRow) -> str:
+    """What gdr takes to open a node again, quoted for a shell."""
+    engine = row.target.partition("://")[0]
+    return quoted(f"ssh://{row.name}" if engine in BY_ENGINE else row.target)
+
+
 def _shared(rows: Sequence[NodeRow]) -> str:
-    """What to do about nodes of one cause; where it differs, what to do about the first."""
-    words = _advice(rows[0])
-    return words if all(_advice(row) == words for row in rows) else f"for example on {rows[0].name}: {words}"
+    """What to do about nodes of one cause; where it differs, what to do about the first. Commands that judge
+    a node name the first."""
+    words = naming(_advice(rows[0]), target_of(rows[0]))
+    same = all(_advice(row) == _advice(rows[0]) for row in rows)
+    return words if same else f"for example on {rows[0].name}: {words}"
 
 
 def _advice(row: NodeRow) -> str:
@@ -85,7 +97,7 @@ def _advice(row: NodeRow) -> str:
             return _find_out(row)
         case Standing.NEXT_BOOT:
             return row.advice
-    if row.remedies:
+    if row.remedies and not row.by_hand:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:
         return ""

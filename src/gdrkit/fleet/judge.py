@@ -30,7 +30,10 @@ from gdrkit.report.answers import in_words
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
 from gdrkit.report.causes import deciding, missing_of
 from gdrkit.report.document import Report
+from gdrkit.report.here import ends_in_reboot
+from gdrkit.report.pages import advice
 from gdrkit.rules.expectation import COMPARISONS
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -114,6 +117,8 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
     standing = _standing(report)
     causes = _causes(report, standing)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
+    by_hand = standing is Standing.BLOCKED and not steps
+    remedies, reboot = _by_hand(node, report, causes) if by_hand else ((), False)
     after = lost_at_boot(report) if standing is Standing.NEXT_BOOT else None
     return NodeRow(
         name=name or called(report.node.hostname, target),
@@ -122,8 +127,9 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
         causes=causes,
         rails=_rails(report),
         summary=boot_sentence(report, after) if after else report.verdict.summary,
-        remedies=after.remedies if after else tuple(step.remedy for step in steps),
-        needs_reboot=any(step.needs_reboot for step in steps),
+        remedies=after.remedies if after else tuple(step.remedy for step in steps) or remedies,
+        needs_reboot=any(step.needs_reboot for step in steps) or reboot,
+        by_hand=by_hand,
         to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
         advice=repair_before_boot(after) if after else _advice(report, causes),
         traits=traits_of(node, report),
@@ -132,6 +138,16 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
         calls_itself=_calls_itself(node, report, target, name) if name else "",
         jobs=job_paths(node),
     )
+
+
+def _by_hand(node: Node, report: Report, causes: tuple[str, ...]) -> tuple[tuple[RemedyName, ...], bool]:
+    """The remedies of the first cause, which no plan cures, and whether what is to be done ends in a
+    reboot."""
+    found = next((f for f in report.findings if f.code in causes[:1] and f.status == "failed"), None)
+    if found is None:
+        return (), False
+    remedies = tuple(map(RemedyName, found.remedies))
+    return remedies, ends_in_reboot(node, found.advice or advice(found.code), remedies)
 
 
 def _advice(report: Report, causes: tuple[str, ...]) -> str:

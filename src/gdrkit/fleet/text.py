@@ -177,7 +177,7 @@ def _fixes(report: FleetReport) -> Iterator[Row]:
     for fix in report.fixes[:FIXES_SHOWN]:
         says = [str(group.number) for group in shown if group.advice == fix.advice]
         words = fix.advice or "see gdr doctor"
-        if says and len(words) > LIST_SHOWN and not fix.remedies:
+        if says and len(words) > LIST_SHOWN and (fix.by_hand or not fix.remedies):
             words = f"see group{'s' if len(says) > 1 else ''} {', '.join(says)}"
         yield 8, "", f"{words}   {short(fix.nodes)}", f"{fix.frees:>6}"
     if more := report.fixes[FIXES_SHOWN:]:

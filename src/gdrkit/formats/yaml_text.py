@@ -162,7 +162,7 @@ class _YamlReader:
             text = event.value.rstrip("\n") if block else event.value
             if not text.isascii():
                 text.encode()  # raises for a single surrogate, which libyaml refuses too
-            return Scalar(text, self._line(at), quoted=bool(event.style))
+            return Scalar(text, self._line(at), quoted=bool(event.style), literal=event.style == "|")
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
             raise self._error(f"nested deeper than {DEPTH_LIMIT}", at)

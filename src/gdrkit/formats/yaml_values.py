@@ -9,11 +9,12 @@ from msgspec import Struct
 
 class Scalar(Struct, frozen=True):
     """A leaf, as written and without quotes; `quoted` distinguishes the string "true" from the boolean
-    true."""
+    true. The first line of a `literal` is the one after its own."""
 
     text: str
     line: int
     quoted: bool = False
+    literal: bool = False
 
 
 class MappingEntry(Struct, frozen=True):

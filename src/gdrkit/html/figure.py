@@ -92,7 +92,8 @@ def _described(drawn: Picture) -> str:
     }  # fmt: skip
     words = ", ".join(plural(sum(box.kind == kind for box in boxes), noun) for kind, noun in nouns.items())
     faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
-    faults += [f"{box.name}: port {box.net.state_words}" for box in boxes if box.net and box.is_down]
+    faults += [f"{box.name}: {box.unusable}" for box in boxes if box.unusable]
+    faults += [f"{box.name}: port {box.net.state_words}" for box in boxes if box.net and box.net.is_down]
     return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."
 
 

@@ -44,7 +44,7 @@ KIND_GLYPHS: dict[Kind, Glyph] = {
 }  # fmt: skip
 KIND_WORDS: dict[Kind, str] = {
     "direct": "direct", "detour": "direct, but slower than it could be", "shared": "by shared host memory",
-    "staged": "through host memory", "dead": "dead: the port is not active", "unknown": "not known",
+    "staged": "through host memory", "dead": "dead: nothing passes", "unknown": "not known",
 }  # fmt: skip
 
 
@@ -180,7 +180,9 @@ def _paths(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
         staged = drawn_paths.staged(pair.gpu.id, pair.net.id)
         if direct is None or staged is None:
             continue
-        if pair.kind == "shared":
+        if pair.gpu.unusable:  # no byte leaves it
+            paths = [("", ""), ("", "")]
+        elif pair.kind == "shared":
             paths = [(drawing.path(staged, DIRECT), "") for drawing in (wide, tall)]
         else:
             paths = [
@@ -201,8 +203,9 @@ def _about(pair: PairView) -> tuple[str, ...]:
     kind = f"<b>{safe(pair.distance)}</b>{f', {far}' if far else ''}" if pair.distance else "not known"
     rows = [("Path type", kind)]
     if pair.nccl:
-        rows.append(("NCCL does", safe(pair.nccl)))
-    tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
+        rows.append(("NCCL", safe(pair.nccl)))
+    chains = () if pair.gpu.unusable else pair.chains  # its links carry nothing
+    tight = next((chain.tightest for chain in chains if chain.tightest), None)
     if tight is not None:
         rows.append(("Tightest", safe(f"{NAMES.get(tight.name, tight.name)}: {tight.description}")))
     if pair.because:
@@ -211,7 +214,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
         rows.append(("Confidence", safe(pair.confidence)))
     listed = "".join(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in rows)
     happens = f'<p class="happens">{glyph(KIND_GLYPHS[pair.kind])} {rich(pair.words)}</p>'
-    return happens, f"<dl>{listed}</dl>", ceiling_chart(pair.chains)
+    return happens, f"<dl>{listed}</dl>", ceiling_chart(chains)
 
 
 def _panel(about: tuple[str, ...], pairs: Sequence[PairView], start: PairView | None) -> str:
@@ -268,7 +271,7 @@ def _alike(kind: Kind, pairs: Sequence[PairView]) -> str:
 
 def _why(pair: PairView) -> str:
     """The reason for what happens to a pair, as HTML; "" if it is as it should be."""
-    if pair.kind == "dead":
+    if pair.kind == "dead" and pair.net.is_down:
         return safe(f"{net_name(pair.net)}: {pair.net.state_words}")
     if pair.kind == "detour":
         return rich(pair.words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gdrkit.catalogue import rule_of
 from gdrkit.formats.plural import plural
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
 from gdrkit.report.answers import by_evidence, in_words, naming
@@ -30,7 +29,7 @@ def layers(report: Report, target: str) -> str:
         here = [f for f in report.findings if f.layer == layer and f.status != "unknown"]
         unknown = sum(f.layer == layer and f.status == "unknown" for f in report.findings)
         broken = layer == report.verdict.first_broken_layer
-        lasts = all(rule_of(f.code).permanent for f in here if f.status == "failed")
+        lasts = all(f.permanent for f in here if f.status == "failed")
         for status in ("failed", "warning"):
             if any(f.status == status for f in here):
                 worst = STATE_GLYPHS["permanent" if status == "failed" and lasts else status]
@@ -57,8 +56,7 @@ def _finding(finding: Finding, target: str, *, is_open: bool) -> str:
     do = finding.advice or (advice(finding.code) if finding.status != "note" else "")
     doing = f"<p><b>What to do.</b> {rich(naming(do, target))}</p>" if do else ""
     evidence = _evidence(finding.evidence)
-    lasts = finding.status == "failed" and rule_of(finding.code).permanent
-    status = "permanent" if lasts else finding.status
+    status = "permanent" if finding.status == "failed" and finding.permanent else finding.status
     links = "".join(f"<li>{_link(reference)}</li>" for reference in finding.references)
     return (
         f"<details{' open' if is_open else ''}><summary>{glyph(STATE_GLYPHS[status])}<span><code>"

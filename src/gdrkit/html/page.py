@@ -43,9 +43,13 @@ def safe(words: object) -> str:
 
 
 def rich(words: str) -> str:
-    """A sentence with the words in backticks as code."""
+    """A sentence with the words in backticks as code, and with names of codes in brackets unbroken."""
     parts = re.split(r"`([^`]+)`", words)
-    return "".join(f"<code>{safe(part)}</code>" if i % 2 else safe(part) for i, part in enumerate(parts))
+    return "".join(f"<code>{safe(part)}</code>" if i % 2 else _whole(part) for i, part in enumerate(parts))
+
+
+def _whole(words: str) -> str:
+    return re.sub(r"\[[a-z0-9]+(?:-[a-z0-9]+)+\]", r'<span class="nb">\g<0></span>', safe(words))
 
 
 def glyph(name: Glyph) -> str:

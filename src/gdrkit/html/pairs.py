@@ -73,7 +73,7 @@ def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | 
         (row, gpu), (column, net) = gpus[pair.gpu], nets[pair.net]
         section = judged.get((gpu.address, net.device))
         judgement = _judgement(report, section) if section else None
-        kind = _kind(report, judgement, pair, net)
+        kind = _kind(report, judgement, pair, gpu, net)
         distance = section.distance if section else ""
         yield PairView(
             key=f"pair-{row}-{column}",
@@ -81,7 +81,7 @@ def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | 
             net=net,
             kind=kind,
             redirected=kind == "detour" and any(o.code == "acs-redirect" for o in pair.obstacles),
-            words=_words(kind, judgement, pair, net),
+            words=_words(kind, judgement, pair, gpu.unusable, net),
             because=tuple(judgement.blocked_by) if judgement else (),
             distance=distance or (pair.nvidia_smi[0].value if len(pair.nvidia_smi) == 1 else ""),
             nccl=_nccl(pair, kind),
@@ -107,8 +107,10 @@ def _rank(judgement: JudgementSection) -> int:
     return BEST_FIRST.index(judgement.state)
 
 
-def _kind(report: Report, judgement: JudgementSection | None, pair: TopoPair, net: Net) -> Kind:
-    if net.is_down:
+def _kind(
+    report: Report, judgement: JudgementSection | None, pair: TopoPair, gpu: TopologyGpu, net: Net
+) -> Kind:
+    if net.is_down or net.unusable or gpu.unusable:
         return "dead"
     if judgement is None or judgement.state is State.UNKNOWN:
         return "unknown"
@@ -117,7 +119,9 @@ def _kind(report: Report, judgement: JudgementSection | None, pair: TopoPair, ne
     return "shared" if report.verdict.best_fallback == "host-mapped" else "staged"
 
 
-def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: Net) -> str:
+def _words(
+    kind: Kind, judgement: JudgementSection | None, pair: TopoPair, unusable_gpu: str, net: Net
+) -> str:
     over = PATH_NAMES.get(judgement.path, judgement.path) if judgement else ""
     reasons = [code_page(code)[0].rstrip(".") for code in judgement.blocked_by[:1]] if judgement else []
     match kind:
@@ -130,6 +134,8 @@ def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: 
             return "Through host memory that GPU and NIC share: as good as direct on this hardware."
         case "staged":
             return f"Copied through host memory. {'. '.join(reasons)}{'.' if reasons else ''}"
+        case "dead" if code := unusable_gpu or net.unusable:
+            return f"Nothing passes. {code_page(code)[0]}"
         case "dead":
             return f"Nothing passes: the port is {net.state_words}."
         case "unknown":
@@ -141,7 +147,8 @@ def _nccl(pair: TopoPair, kind: Kind) -> str:
     """What NCCL's rules say of the pair; "" where they do not matter, since nothing passes."""
     if pair.send is None or pair.receive is None or kind == "dead":
         return ""
-    only = "by its topology alone, " if kind == "unknown" else ""
+    open_or_denied = kind == "unknown" or (kind == "staged" and (pair.send.direct or pair.receive.direct))
+    only = "by its topology alone, " if open_or_denied else ""
     paths = [
         f"directly{f' through {view.through}' if view.through else ''}"
         if view.direct

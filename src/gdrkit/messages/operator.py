@@ -26,6 +26,12 @@ _NONE_OFFERED = Meaning(
     " start it again after the driver of the NIC",
     after=_WITHOUT_DEVICE,
 )
+_PRINTED = "kubernetes pkg/printers/internalversion, printPod(): a row of `kubectl get pods`"
+_POD, _READY, _STEP = r"[\w.-]{1,80}", r"\d{1,3}/\d{1,3}", r"\d{1,3}/\d{1,3}"
+_BROKEN = (
+    r"(?:Init:)?(?:CrashLoopBackOff|Error|ImagePullBackOff|ErrImagePull|CreateContainerError"
+    r"|RunContainerError|OOMKilled)|Init:\d{1,3}/\d{1,3}"
+)
 
 ROWS = (
     MessageTemplate(
@@ -126,5 +132,48 @@ ROWS = (
         source="GNU bash, set -u; gpu-driver-container rhel9/nvidia-driver",
         open_end=True,
         sample="/usr/local/bin/nvidia-driver: line 769: RHEL_VERSION: unbound variable",
+    ),
+    MessageTemplate(
+        "kubectl",
+        f"nvidia-driver-daemonset-{{pod:{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}{{state:{_BROKEN}}}",
+        meaning=Meaning(
+            "A container of the GPU Operator's driver pod does not stay up: the one that builds and loads"
+            " the driver, or, where the other is ready, the one that loads nvidia-peermem. Pods that need"
+            " the driver wait in Init until it is ready",
+            "Print why with `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset --all-containers"
+            " --prefix --tail=50`, and paste that into `gdr explain`",
+        ),
+        source=f"{_PRINTED}; gpu-operator assets/state-driver",
+        open_end=True,
+        sample="gpu-operator  nvidia-driver-daemonset-abcde  1/2  CrashLoopBackOff  34 (2m ago)  2h",
+    ),
+    MessageTemplate(
+        "kubectl",
+        f"mofed-{{pod:{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}{{state:{_BROKEN}}}",
+        meaning=Meaning(
+            "The pod with which the Network Operator installs an OFED does not stay up. A GPU Operator with"
+            " driver.rdma.enabled and useHostMofed: false waits for it",
+            "Print why with `kubectl logs -n nvidia-network-operator -l nvidia.com/ofed-driver"
+            " --all-containers --prefix --tail=50`, and paste that into `gdr explain`",
+        ),
+        source=f"{_PRINTED}; network-operator manifests/state-ofed-driver",
+        open_end=True,
+        sample="nvidia-network-operator  mofed-ubuntu22.04-ds-pqrst  0/1  CrashLoopBackOff  9  2h",
+    ),
+    MessageTemplate(
+        "kubectl",
+        f"nvidia-{{pod:(?:operator-validator|device-plugin-daemonset|container-toolkit-daemonset|dcgm-exporter"
+        f"|mig-manager)-{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}Init:{{step:{_STEP}}}",
+        meaning=Meaning(
+            "A pod of the GPU Operator waits for the driver: its init container asks for it until it is"
+            " ready, and so it fails of nothing itself",
+            "Look at the pod nvidia-driver-daemonset of the same node first: `kubectl logs -n gpu-operator"
+            " -l app=nvidia-driver-daemonset --all-containers --prefix --tail=50`; if its own state is"
+            " Running with all containers ready, `kubectl describe pod` of this one says what it waits for",
+            effect="follows",
+        ),
+        source=f"{_PRINTED}; gpu-operator assets/state-operator-validation, init containers",
+        open_end=True,
+        sample="gpu-operator  nvidia-operator-validator-fghij  0/1  Init:0/4  0  2h",
     ),
 )

@@ -15,6 +15,7 @@ from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.consumer import Consumer
 from gdrkit.repair.platforms.means import CONTAINER, has_packages, is_possible, means, platform_of
 from gdrkit.report.document import (
     Ceiling,
@@ -38,7 +39,7 @@ from gdrkit.report.here import advice_here, request
 from gdrkit.report.summary import summary
 from gdrkit.rules.capabilities import DIRECT, Fallback, Path
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Unknown
+from gdrkit.rules.rule import GPU, Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.node_state import ConsumerState
@@ -168,11 +169,19 @@ def _consumer(node: Node, state: ConsumerState) -> ConsumerSection:
         first_broken_layer=state.first_broken_layer,
         best_fallback=state.best_fallback,
         installed=program.installed(node),
-        without=program.without,
+        without=_without(state, program),
         initiated=None
         if initiated is None
         else InitiatedSection(name=program.initiates, by=initiated.by, codes=initiated.codes),
     )
+
+
+def _without(state: ConsumerState, program: Consumer) -> str:
+    """What a program does where no direct path is open: it copies nothing out of a GPU that no program can
+    use."""
+    if state.cause is None or GPU not in state.cause.takes:
+        return program.without
+    return "cannot use that GPU at all" if state.best_fallback else "has no GPU that it could use"
 
 
 def _gpus(node: Node, verdict: Verdict, consumer: str) -> Iterator[GpuSection]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.catalogue import rule_of
 from gdrkit.report.document import Report
 from gdrkit.rules.capabilities import INITIATED
 from gdrkit.verdict.findings import Finding
@@ -16,7 +15,7 @@ def first_cause(report: Report) -> Finding | None:
     None if nothing is wrong, evidence is missing, or the program has no direct path."""
     if report.verdict.state in GOOD:
         warnings = [f for f in report.findings if f.status == "warning"]
-        return min(warnings, key=lambda finding: bool(rule_of(finding.code).permanent), default=None)
+        return min(warnings, key=lambda finding: finding.permanent, default=None)
     found = [f for f in report.findings if f.code == report.verdict.cause]
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 

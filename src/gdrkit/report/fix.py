@@ -39,7 +39,7 @@ from gdrkit.report.build import build
 from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
-from gdrkit.report.here import POINTER, advice_here
+from gdrkit.report.here import POINTER, advice_here, ends_in_reboot
 from gdrkit.report.pages import sections
 from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
 from gdrkit.rules.remedy_names import RemedyName
@@ -52,23 +52,33 @@ from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 # -- what a person can do about a blocker that no step of `gdr fix` cures: cables, switches, cards --
 
 
-def advice(node: Node, verdict: Verdict, consumer: str, target: str = "") -> tuple[AskPerson, ...]:
+def advice(node: Node, verdict: Verdict, consumer: str, target: str = "") -> tuple[ActionSection, ...]:
     """For a node that is blocked, and that no plan makes ready: each blocker by its code, also one with a
     remedy, with what an operator or a system that boots an image has for it. Commands name `target`.
     Promises nothing about the verdict."""
     state = verdict.of(consumer)
     if state.state is not State.BLOCKED:
         return ()
-    found: list[AskPerson] = []
+    found: list[ActionSection] = []
     for one in dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by):
         able = tuple(_able(node, one.rule.remedies))
         words = naming(_about(node, one), target)
         if able and POINTER in words:
             words = f"{one.rule.code}: {able[0].title}"
         asked = (a for remedy in able for a in procedure_for(node, remedy, ProcedureChoices()).actions)
-        more = (AskPerson(what=words), *(a for a in asked if isinstance(a, AskPerson)))
+        offered = tuple(name for name in one.rule.remedies if can_do(node, remedy_of(name)))
+        more = (_advised(node, words, offered), *(_action(a) for a in asked if isinstance(a, AskPerson)))
         found += [action for action in more if action not in found]
     return tuple(found)
+
+
+def _advised(
+    node: Node, words: str, remedies: tuple[RemedyName, ...], commands: tuple[str, ...] = ()
+) -> ActionSection:
+    return ActionSection(
+        kind="ask-person", line=words, commands=commands, remedies=remedies,
+        needs_reboot=ends_in_reboot(node, words, remedies),
+    )  # fmt: skip
 
 
 def _able(node: Node, names: Iterable[RemedyName]) -> Iterator[Remedy]:
@@ -129,6 +139,7 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         verdict=report.verdict,
         aim=options.goal,
         plans=tuple(plans),
+        gains_nothing=_gains_nothing(report, options),
         ask=report.ask,
         by_hand=_by_hand(node, verdict, report, options, boot)
         if options.goal == "verdict" and not plans
@@ -150,11 +161,22 @@ def _by_hand(
         shown = about_shown(report)
         words = now(shown, None, options.target)
         below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
-        return (ActionSection(kind="ask-person", line=words, commands=below),)
+        found = {f.code: f.remedies for f in shown.findings if f"`gdr codes {f.code}`" in words}
+        remedies = next(iter(found.values()), ())
+        return (_advised(node, words, remedies, below),)
     if report.verdict.state is State.IMPOSSIBLE:
         shown = about_shown(report)
         return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown), options.target)),)
-    return tuple(_action(action) for action in advice(node, verdict, options.consumer, options.target))
+    return advice(node, verdict, options.consumer, options.target)
+
+
+def _gains_nothing(report: Report, options: FixOptions) -> str:
+    """For steps by name, or the module, on hardware that has no direct path: what the doctor says is to be
+    done now."""
+    if options.goal == "verdict" or report.verdict.state is not State.IMPOSSIBLE:
+        return ""
+    shown = about_shown(report)
+    return now(shown, first_cause(shown), options.target)
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:

@@ -33,6 +33,8 @@ class ActionSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: str = ""
     undo: tuple[str, ...] = ()  # commands that undo it; files are restored from backups
     never_executed: bool = False  # taken from documentation; not tested yet
+    remedies: tuple[RemedyName, ...] = ()  # that advice without a plan is about
+    needs_reboot: bool = False  # of such advice: whether a reboot ends it
 
 
 class StepSection(Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrk
     by_hand: tuple[
         ActionSection, ...
     ]  # without a plan: what a person can do, or that there is nothing to do
+    gains_nothing: str = ""  # why steps that were asked for by name bring no direct path; empty if they may
     ask: str = ""  # one sentence for the owner of the host; empty where the reader can do all that helps
     further: tuple[
         StepSection, ...

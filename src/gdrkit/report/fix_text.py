@@ -38,6 +38,9 @@ def _rows(report: FixReport, width: int) -> Iterator[Row]:
     yield 0, verdict.state, f"{verdict.state} for {verdict.consumer}: {verdict.summary}"
     if not report.plans:
         yield from ((0, "", ""), (0, "bold", _without_plan(report)))
+    if report.gains_nothing:
+        yield from ((0, "", ""), (0, "bold", f"no step brings a direct path: {_cause(report)}"))
+        yield _labelled("now", report.gains_nothing, pad=0, style="none")
     for action in report.by_hand:
         yield 0, "", ""
         yield from _action(action, 0, width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import in_prose, quoted
@@ -13,7 +14,7 @@ from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import ImmutableSystem, immutable
-from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, can_do, has_packages, platform_of
+from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, can_do, has_packages, means, platform_of
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.causes import deciding, first_cause, missing_of
 from gdrkit.report.document import Report
@@ -81,11 +82,14 @@ def _is_step(sentence: str) -> bool:
 def remedy_here(node: Node, code: str) -> RemedyName | None:
     """The first remedy for a code that the platform can carry out and that is possible on the node; else the
     first that the platform can carry out."""
-    able = [name for name in rule_of(code).remedies if can_do(node, remedy_of(name))]
+    return _first_possible(node, [name for name in rule_of(code).remedies if can_do(node, remedy_of(name))])
+
+
+def _first_possible(node: Node, names: Sequence[RemedyName]) -> RemedyName | None:
     possible = (
-        name for name in able if if_missing((), lambda one: tuple(one.effect(node)), remedy_of(name))
+        name for name in names if if_missing((), lambda one: tuple(one.effect(node)), remedy_of(name))
     )
-    return next(possible, able[0] if able else None)
+    return next(possible, names[0] if names else None)
 
 
 _FIRST_WORD = regex(r"(?:^|[.,;:] |\b(?:or|and|then|first|otherwise) )(?=([a-z]+)\b)", re.IGNORECASE)
@@ -106,6 +110,18 @@ _BRINGS = regex(
     r"[^`]+)`"
 )
 """Commands that a privileged container can bring, and that act on the devices of the host."""
+
+
+_REBOOT = regex(r"(?:^|[.;,:] |\b(?:[Tt]hen|and) )[Rr]eboot\b(?! is)")
+"""An order to reboot that belongs to what is to be done: not one of several ways, `or reboot`, and not that
+none is needed."""
+
+
+def ends_in_reboot(node: Node, words: str, remedies: Sequence[RemedyName]) -> bool:
+    """Whether what is to be done by hand includes a reboot: by its first remedy here, or by its words."""
+    first = _first_possible(node, remedies)
+    by_remedy = first is not None and means(node, remedy_of(first)).needs_reboot
+    return by_remedy or _REBOOT.search(words) is not None
 
 
 def _by_container(sentence: str, node: Node, system: ImmutableSystem) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.catalogue import rule_of
 from gdrkit.formats.regex import regex
 from gdrkit.report.answers import answers, by_evidence, in_words, one_by_one
 from gdrkit.report.boot_words import lost_at_boot
@@ -197,7 +196,7 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
             fine += [] if unknown else [str(layer)]
             continue
         worst = min((f.status for f in matter or shown), key=WORST_FIRST.index)
-        lasts = worst == "failed" and all(rule_of(f.code).permanent for f in matter if f.status == worst)
+        lasts = worst == "failed" and all(f.permanent for f in matter if f.status == worst)
         word, style = ("permanent", "impossible") if lasts else (worst, worst)
         yield 0, style, f"{'>' if layer == report.verdict.first_broken_layer else ' '} {layer:<12} {word}"
         for finding in _merged(matter):

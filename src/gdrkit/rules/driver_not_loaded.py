@@ -16,6 +16,7 @@ from gdrkit.rules.gpu_passed_through import VFIO, all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     FABRIC,
+    GPU,
     CauseTrait,
     Failed,
     Layer,
@@ -37,7 +38,7 @@ _RELEASE_IT = (
     "driver-not-loaded",
     Layer.DRIVER,
     per=the_node,
-    takes=(*GPU_MEMORY, FABRIC),
+    takes=(GPU, *GPU_MEMORY, FABRIC),
     traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.RELEASE_GPU, RemedyName.LOAD_DRIVER),

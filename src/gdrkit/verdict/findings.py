@@ -55,6 +55,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedies: tuple[RemedyName, ...]
     references: tuple[str, ...]
     programs: tuple[str, ...] = ()  # the only programs that it concerns, if the first is not among them
+    permanent: bool = False  # no remedy restores what it takes, on this hardware
 
 
 def findings(
@@ -124,7 +125,17 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
         remedies=rule.remedies if isinstance(outcome, Failed) else (),
         references=rule.references,
         programs=_programs(result),
+        permanent=_lasts(result),
     )
+
+
+def _lasts(result: CheckResult) -> bool:
+    """Whether no remedy restores what the failure takes, here: an outcome narrows what its rule says of any
+    machine."""
+    if not isinstance(result.outcome, Failed):
+        return False
+    gone = result.rule.permanent if result.outcome.permanent is None else result.outcome.permanent
+    return bool(gone)
 
 
 def _programs(result: CheckResult) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,7 +19,7 @@ from gdrkit.rules.rule import Layer
 from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
-from gdrkit.verdict.path_state import BEST_FIRST, GOOD, WORST_FIRST, PathState, State
+from gdrkit.verdict.path_state import BEST_FIRST, GOOD, WORST_FIRST, PathState, State, can_be_added
 
 
 class ConsumerState(Struct, frozen=True, kw_only=True):
@@ -36,13 +38,13 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> PathState | None:
-        """The judgement of the worst GPU; of several, the one with the problem in the lowest layer."""
-        return min(self.judgements, key=_badness, default=None)
+        """The judgement of the worst GPU; of several, one that has the cause."""
+        return _worst(self.judgements)[0]
 
     @property
     def cause(self) -> CheckResult | None:
         """What stops the direct path; None unless it is blocked or impossible."""
-        return self.worst.cause if self.worst else None
+        return _worst(self.judgements)[1]
 
     @property
     def first_broken_layer(self) -> Layer | None:
@@ -64,7 +66,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
     found = [_unless_farther(node, table, *choice) for choice in best if choice is not None]
     chosen = [choice for choice in found if choice[1].state is not State.IMPOSSIBLE] or found
     judgements = tuple(judgement for _, judgement in chosen)
-    worst = min(judgements, key=_badness, default=None)
+    worst, _ = _worst(judgements)
     state = worst.state if worst else State.IMPOSSIBLE
     return ConsumerState(
         consumer=consumer,
@@ -96,7 +98,7 @@ def _unless_farther(
     source = f"distance of {pair.gpu} and {pair.device}"
     missing = Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m")
     open_state = replace(judgement, state=State.UNKNOWN, missing=(*judgement.missing, missing))
-    return hidden[0] if of_the_pair else pair, replace(open_state, blocked_by=(), cause=None)
+    return hidden[0] if of_the_pair else pair, replace(open_state, blocked_by=(), causes=())
 
 
 def may_be_another(node: Node, table: Matrix, pair: Pair) -> bool:
@@ -112,9 +114,23 @@ def _may_be_nearer(node: Node, other: Pair, rank: int, known: bool) -> bool:
     return at_least < rank if known and not sure else not known
 
 
-def _badness(judgement: PathState) -> tuple[int, int]:
-    layer = judgement.first_broken_layer
-    return WORST_FIRST.index(judgement.state), len(Layer) if layer is None else layer.rank
+def _worst(judgements: tuple[PathState, ...]) -> tuple[PathState | None, CheckResult | None]:
+    """The judgement of the worst GPU, and what stops it: of several, what stops most of them, by its code.
+
+    A port that is down explains one GPU of a node whose driver is not loaded for any. Of problems that stop
+    equally many, the one in the lowest layer counts."""
+    worst = min((judgement.state for judgement in judgements), key=WORST_FIRST.index, default=None)
+    found = [judgement for judgement in judgements if judgement.state is worst]
+    stopped = Counter(code for judgement in found for code in {one.rule.code for one in judgement.causes})
+    named = [(judgement, one) for judgement in found for one in judgement.causes]
+
+    def order(choice: tuple[PathState, CheckResult]) -> tuple[int, bool, int]:
+        rule = choice[1].rule
+        added = worst is State.IMPOSSIBLE and can_be_added(choice[1])
+        return -stopped[rule.code], added, rule.layer.rank
+
+    first = next(iter(found), None)
+    return min(named, key=order, default=(first, None))
 
 
 def nearest_pairs(node: Node, table: Matrix, consumer: str = NAMES[0]) -> tuple[Pair | None, ...]:

@@ -43,10 +43,15 @@ class PathState(Struct, frozen=True, kw_only=True):
     direction: Direction
     state: State
     blocked_by: tuple[CheckResult, ...]  # the lowest layer first
-    cause: CheckResult | None  # the blocker to name first; None if nothing blocks the path
+    causes: tuple[CheckResult, ...]  # those that may be named: the permanent ones, if there are any
     open: tuple[CheckResult, ...]  # results that are unknown
     missing: tuple[Missing, ...]
     confidence: Confidence
+
+    @property
+    def cause(self) -> CheckResult | None:
+        """The blocker to name first; None if nothing blocks the path."""
+        return next(iter(self.causes), None)
 
     @property
     def first_broken_layer(self) -> Layer | None:
@@ -96,14 +101,14 @@ def judge_path(
         direction=direction,
         state=state,
         blocked_by=tuple(blockers),
-        cause=min(permanent, key=_can_be_added) if permanent else next(iter(blockers), None),
+        causes=tuple(sorted(permanent, key=can_be_added)) if permanent else tuple(blockers),
         open=tuple(open_questions),
         missing=missing,
         confidence=confidence,
     )
 
 
-def _can_be_added(result: CheckResult) -> bool:
+def can_be_added(result: CheckResult) -> bool:
     """Whether only a NIC is missing, which matters less than what the machine can never do."""
     return WIRE in result.rule.permanent
 

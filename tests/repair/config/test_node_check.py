@@ -140,3 +140,43 @@ def test_what_is_not_known_of_a_node_is_not_a_fault(paths):
 def test_a_node_is_for_check_alone(capsys):
     assert main(["config", "gpu-operator", "--node", "/"]) == 64
     assert "--node" in capsys.readouterr().err
+
+
+def gpus_of_a_pod(counts: str, init: str = "0") -> bytes:
+    limits = [
+        f"{{name: c{n}, resources: {{limits: {{nvidia.com/gpu: {one}}}}}}}" for n, one in enumerate(counts)
+    ]
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n"
+    text += f"  initContainers: [{{name: i, resources: {{limits: {{nvidia.com/gpu: {init}}}}}}}]\n"
+    return f"{text}  containers: [{', '.join(limits)}]\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "init", "severities"),
+    [
+        ("gpu-operator-stub", "8", "0", ["warning"]),  # it has one GPU, which a plugin may offer as several
+        ("gpu-operator-stub", "1", "0", []),
+        ("gpu-operator-stub", "11", "0", ["warning"]),  # two containers share no GPU
+        ("gpu-operator-stub", "1", "1", []),  # the first ends before the second starts
+        ("gpu-operator-stub", "1", "2", ["warning"]),
+    ],
+)
+def test_a_pod_asks_for_no_more_gpus_than_the_node_has(nodes, name, counts, init, severities):
+    faults = check(gpus_of_a_pod(counts, init), "pod.yaml", "", nodes[name]).faults
+
+    assert [one.severity for one in faults if one.code == "resource-missing"] == severities
+
+
+def test_what_the_kubelet_offers_counts_before_what_pci_lists(tmp_path):
+    """The Node object has eight GPUs: a plugin offers the one of the machine as several."""
+    path = build("gpu-operator-stub", tmp_path)
+    with (path / "sos_commands/kubernetes/clusterpolicy.yaml").open("a") as file:
+        file.write("\n---\n" + NODE.replace("NAME", "k8s-a100-1"))
+    node = Node(open_host(str(path)))
+    found = {count: check(gpus_of_a_pod(count), "pod.yaml", "", node).faults for count in ("8", "9")}
+    severities = {
+        count: [fault.severity for fault in faults if fault.code == "resource-missing"]
+        for count, faults in found.items()
+    }
+
+    assert severities == {"8": [], "9": ["error"]}

@@ -7,7 +7,7 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.repair.config.check import check
-from tests.evidence_nodes import laid_down
+from tests.evidence_nodes import FOLDER, diagnosed, laid_down, names
 
 POLICY = """\
 apiVersion: nvidia.com/v1
@@ -26,6 +26,7 @@ kind: NicClusterPolicy
 metadata: {name: nic-cluster-policy}
 spec: {WHAT}
 """
+OF_NODE = "sos_commands/kubernetes/clusterpolicy.yaml"
 WAITS, STUB = "operator-waits-for-ofed", "operator-stub"
 
 
@@ -72,3 +73,43 @@ def test_a_policy_of_some_nodes_deploys_ofed_too():
 )
 def test_a_policy_that_counts_on_the_hosts_ofed_needs_a_host_that_has_one(node, host, codes):
     assert found("true", host, node=node) == codes
+
+
+OPERATORS = [name for name in names() if (FOLDER / name / OF_NODE).exists()]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_policy_of_a_node_has_every_fault_that_the_doctor_finds_in_it(name):
+    """What is passed for the node's own policy, the doctor must not fault there."""
+    content = (FOLDER / name / OF_NODE).read_bytes()
+    known = {WAITS, STUB, "operator-ofed-changed", "operator-module-missing", "driver-proprietary"}
+    by_doctor = {f.code for f in diagnosed(name).findings if f.status in ("failed", "warning", "note")}
+    on = Node(open_host(str(laid_down(name))))
+
+    assert {fault.code for fault in check(content, OF_NODE, node=on).faults} == by_doctor & known
+
+
+def test_a_log_under_other_settings_says_nothing_of_a_policy():
+    """The container of gpu-operator-waits waits for the Network Operator; this policy counts on the host."""
+    assert found("true", "false", node="gpu-operator-waits") == [WAITS]
+    assert found("false", "false", node="gpu-operator-waits") == []
+    assert WAITS not in found("true", "true", node="gpu-operator-waits")
+
+
+@pytest.mark.parametrize(
+    ("node", "peermem", "severities"),
+    [
+        ("gpu-operator-stub", "true", ["warning"]),
+        ("gpu-operator-stub", "false", ["error"]),  # neither path is left
+        ("volta-proprietary", "true", []),  # no open modules support it
+        ("no-gpu", "true", []),
+        ("", "true", []),
+    ],
+)
+def test_proprietary_modules_are_a_fault_where_the_open_ones_would_do(node, peermem, severities):
+    text = POLICY.replace("ENABLED", peermem).replace("HOST", "true")
+    text = text.replace("  driver:\n", "  driver:\n    kernelModuleType: proprietary\n")
+    on = Node(open_host(str(laid_down(node)))) if node else None
+    faults = check(text.encode(), "policy.yaml", node=on).faults
+
+    assert [one.severity for one in faults if one.code == "driver-proprietary"] == severities

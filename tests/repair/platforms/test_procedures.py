@@ -8,6 +8,8 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
+from tools.platforms import SETTINGS
 
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.kernel import architecture
@@ -366,3 +368,27 @@ def test_the_initramfs_is_rebuilt_by_the_familys_own_tool_where_it_is(family, to
         procedure = procedure_for(where, remedy_of("sign-module"), ProcedureChoices())
         run = [row.argv for row in procedure.actions if isinstance(row, RunCommand)]
         assert (argv in run) is (there == tool), procedure
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy", "parts"),
+    [
+        ("acs-redirect", RemedyName.CLEAR_ACS_REDIRECT, {"systemd"}),
+        ("acs-redirect", RemedyName.RAISE_MEMLOCK, {"storage"}),
+        ("iommu-translating", RemedyName.RAISE_MEMLOCK, {"storage"}),
+        ("iommu-translating", RemedyName.CLEAR_ACS_REDIRECT, set()),  # no bridge redirects
+    ],
+)
+def test_a_machine_config_of_a_step_holds_that_step_alone_and_explains_it(name, remedy, parts):
+    """No limit of locked memory beside the bits of ACS, and no kernel argument beside either."""
+    where = node(name).after("elsewhere", SETTINGS["rhcos"].suppose)
+    found = procedure_for(where, remedy_of(remedy), ProcedureChoices()).actions
+    written = [one for one in found if isinstance(one, AskPerson) and "kind: MachineConfig" in one.content]
+    assert len(written) == bool(parts)
+    for one in written:
+        loaded = yaml.safe_load(one.content)
+        assert set(loaded["spec"]) == {"config"}
+        assert set(loaded["spec"]["config"]) == {"ignition", *parts}
+        assert one.commands == (f"oc apply -f {one.what.partition(' to ')[2].partition(',')[0]}",)
+        assert loaded["metadata"]["name"] in {"99-worker-gdrkit-acs", "99-worker-gdrkit-memlock"}
+        assert "# base64 of: [crio.runtime]" in one.content or "# clears ACS redirection" in one.content

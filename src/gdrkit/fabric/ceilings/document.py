@@ -34,6 +34,7 @@ class PairEstimate(Struct, frozen=True, kw_only=True):
     common_point: CommonPoint
     paths: tuple[Chain, ...]
     refusal: str = ""  # why `direct` is not a path of this GPU but what its links carry: a finding code
+    unusable: str = ""  # why no path of this GPU can be used, and all are what links carry: a finding code
 
 
 class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.estimate/1"):
@@ -82,6 +83,7 @@ def _pair(machine: NodeLinks, pair: PairLinks) -> PairEstimate:
             for path in paths.possible(pair)
         ),
         refusal=pair.gpu.refusal,
+        unusable=pair.gpu.unusable,
     )
 
 

@@ -40,6 +40,7 @@ from gdrkit.formats.pci_express import Express
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.capabilities import DIRECT
+from gdrkit.rules.unusable import unusable_gpu
 
 T = TypeVar("T")
 
@@ -73,7 +74,8 @@ def node_links(node: Node) -> NodeLinks:
 
 def _gpu(node: Node, gpu: pci.PciGpu) -> LinkedGpu:
     links = _links(node, gpu.address, idles=True)
-    return LinkedGpu(gpu.address, _attachment(node, gpu), links, _refusal(node, gpu))
+    unusable = unusable_gpu(node, gpu, ask_driver=node.host.source != "live") or ""
+    return LinkedGpu(gpu.address, _attachment(node, gpu), links, _refusal(node, gpu), unusable)
 
 
 def _refusal(node: Node, gpu: pci.PciGpu) -> str:

@@ -35,6 +35,7 @@ class LinkedGpu(Struct, frozen=True):
     attachment: Attachment = Attachment.PCIE
     links: tuple[UpstreamLink, ...] = ()
     refusal: str = ""  # the code of why it can be no end of a direct path; empty if it can, or if unknown
+    unusable: str = ""  # the code of why no program can use it; empty if one can, or if unknown
 
 
 class NicFunction(Struct, frozen=True, kw_only=True):

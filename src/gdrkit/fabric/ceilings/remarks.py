@@ -30,15 +30,28 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
     for functions in machine.cards.values():
         found += _card(functions)
     found += _uplinks(machine)
+    found += _unusable(machine)
     for index, gpu in enumerate(sorted(machine.gpus, key=lambda gpu: gpu.address)):
         if gpu.attachment is Attachment.INTEGRATED:
             found.append(
                 f"{gpu_slot(index, gpu.address)} has no memory of its own that a NIC could reach: buffers "
                 "are in host memory, and nothing is copied out of the GPU."
             )
-        elif gpu.refusal:
+        elif gpu.refusal and not gpu.unusable:
             found.append(_without_direct(machine, gpu, gpu_slot(index, gpu.address)))
     return tuple(found)
+
+
+def _unusable(machine: NodeLinks) -> Iterator[str]:
+    """A remark for each reason why no program can use some GPUs."""
+    by_code: dict[str, list[str]] = {}
+    for index, gpu in enumerate(sorted(machine.gpus, key=lambda gpu: gpu.address)):
+        if gpu.unusable:
+            by_code.setdefault(gpu.unusable, []).append(gpu_slot(index, gpu.address))
+    for code, slots in by_code.items():
+        every = len(slots) == len(machine.gpus) > 1
+        which = f"any of the {len(slots)} GPUs" if every else ", ".join(slots)
+        yield f"No program can use {which} now ({code}): the rates are what the links alone would carry."
 
 
 def _without_direct(machine: NodeLinks, gpu: LinkedGpu, name: str) -> str:

@@ -83,7 +83,7 @@ def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
             (path.path, tuple((limit.name, limit.description, _range(limit.rate)) for limit in path.limits))
             for path in pair.paths
         )
-        groups.setdefault((pair.common_point, pair.refusal, looks), []).append(pair)
+        groups.setdefault((pair.common_point, pair.refusal, pair.unusable, looks), []).append(pair)
 
     def order(group: list[PairEstimate]) -> tuple[bool, int, float]:
         rate = group[0].paths[0].rate
@@ -105,6 +105,8 @@ def _pairs(pairs: list[PairEstimate], addresses: Sequence[str]) -> Iterator[Row]
     more = f" and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""
     count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
     yield 0, "head", f"{count} {COMMON_POINTS[first.common_point]}: {names}{more}"
+    if first.unusable:
+        yield 2, "conclusion", f"no program can use this GPU now [{first.unusable}]; by the links alone:"
     alone = len(pairs) == 1
     for index, path in enumerate(first.paths):
         late = f", {path.latency.low_us:g} to {path.latency.high_us:g} us" if path.latency else ""

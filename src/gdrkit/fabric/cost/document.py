@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -50,9 +50,11 @@ class CostDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
 
 
 def document(
-    model: ModelShape, layout: ParallelLayout, gpu: GpuRates | None, paths: tuple[PathRate, ...]
-) -> CostDocument:
-    """Every step on every path. Raises CostError for a layout that does not suit the model."""
+    model: ModelShape, layout: ParallelLayout, gpu: GpuRates | None, paths: tuple[PathRate, ...],
+    assumed: Sequence[str] = (),
+) -> CostDocument:  # fmt: skip
+    """Every step on every path; `assumed` is what was assumed of the node, and comes first. Raises CostError
+    for a layout that does not suit the model."""
     found = steps(model, checked(layout, model), gpu, paths)
     return CostDocument(
         model=model.name,
@@ -63,7 +65,7 @@ def document(
         paths=paths,
         steps=found,
         conclusion=_conclusion(layout, gpu, paths, found),
-        assumptions=ASSUMPTIONS + ((_rates(gpu),) if gpu else ()),
+        assumptions=(*assumed, *ASSUMPTIONS, *((_rates(gpu),) if gpu else ())),
     )
 
 

@@ -19,7 +19,7 @@ from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
 from gdrkit.fabric.topology.from_nccl_xml import pci_address
-from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology
+from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.fabric.topology.products import lasting
 from gdrkit.fabric.topology.saved import SavedTopology
@@ -169,6 +169,7 @@ class NcclView(Struct, frozen=True):
 
 
 _INIT = "src/transport/net_ib.cc (net_ib/init.cc from 2.29.2), ncclIbInitDevices()"
+NO_PROGRAM = "no program can use"
 WORDS = {
     Condition.NIC: "the NIC's side does not support it",
     Condition.GPU: "the GPU does not support it",
@@ -214,7 +215,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
                 decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, checks=checks)
                 decided = partial(decided, evidence=sides)
                 judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
-                judge = partial(judge, lasting(topology, shown[gpu.id]))
+                judge = partial(judge, lasting(topology, shown[gpu.id]), out_of_use(gpu))
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     return NcclView(pairs, ignored_settings(given), assumed, fused, model_basis(version))
 
@@ -274,9 +275,12 @@ def _direction(
     given: Settings,
     port: Net,
     never: str,
+    without_gpu: str,
     sends: bool,
 ) -> DirectionView:
     gpu, net = ends
+    if without_gpu:
+        return DirectionView(False, without_gpu, source=_INIT)
     if port.address and (without := left_out(given, port)):
         return DirectionView(False, without, source=_INIT)
     if net not in gpu.paths or gpu not in net.paths:
@@ -294,9 +298,17 @@ def _direction(
 
 def left_out(given: Settings, port: Net) -> str:
     """Why NET/IB does not use a port; "" if it does, or if the port's state is not known."""
+    if port.unusable:
+        return out_of_use(port)
     if port.state and port.state != "ACTIVE":
         return f"the port is {port.state}"
     return unused(given, port.device, port.number)
+
+
+def out_of_use(device: TopologyGpu | Net) -> str:
+    """Why NCCL has nothing of a GPU or a NIC: no program can use it; "" if one can, or if not known."""
+    kind = "GPU" if isinstance(device, TopologyGpu) else "NIC"
+    return f"{NO_PROGRAM} the {kind} ({device.unusable})" if device.unusable else ""
 
 
 def _name(topology: Topology, node: GraphNode) -> str:

@@ -52,6 +52,7 @@ from gdrkit.facts.processors import CpuModel, mask, numa_nodes, processor
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, phys_port_name, ports
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.unusable import unusable_gpu, unusable_nic
 
 T = TypeVar("T")
 
@@ -276,6 +277,7 @@ def _gpu(node: Node, reader: _NodeReader, gpu: PciGpu, index: int, ask_driver: b
         is_integrated=reader("whether GPUs have memory of their own", lambda: is_integrated(node, gpu)),
         c2c=C2C(None, None) if coherent else None,
         gdr=_supported(node, reader, gpu) if ask_driver else None,
+        unusable=unusable_gpu(node, gpu, ask_driver=ask_driver) or "",
     )
 
 
@@ -292,6 +294,7 @@ def _nets(
             firmware=nic.firmware,
             guid=nic.sys_image_guid,
             node_guid=nic.node_guid,
+            unusable=unusable_nic(node, nic) or "",
         )
         found = reader.all("ports", partial(ports, node, nic.name))
         if not found:

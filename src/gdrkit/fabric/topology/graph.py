@@ -27,6 +27,11 @@ class TopologySource(enum.StrEnum):
     HWLOC_XML = "hwloc-xml"
 
 
+OF_JOB = "this is the part of one host that a job used: the node may have more GPUs and NICs"
+"""What a tree in a log of NCCL holds: NCCL trims it to the devices of the job's ranks (graph/topo.cc,
+ncclTopoTrimSystem())."""
+
+
 class SmiPath(enum.StrEnum):
     """The path types of `nvidia-smi topo -m`, nearest first; see its legend."""
 
@@ -182,6 +187,7 @@ class TopologyGpu(Struct, frozen=True, kw_only=True):
     c2c: C2C | None = None
     rank: int | None = None  # NCCL's
     gdr: bool | None = None  # whether NCCL found GPUDirect RDMA supported
+    unusable: str = ""  # the code of why no program can use it; empty if one can, or if not known
     mlopart: int | None = None  # NCCL >= 2.30.7: number of a GPU partition
 
 
@@ -204,6 +210,7 @@ class Net(Struct, frozen=True, kw_only=True):
     guid: str = ""  # sys_image_guid, one per card: "0x..." in NCCL's files, "e09d:..." in sysfs
     node_guid: str = ""
     is_virtual: bool = False  # made by software: rxe, siw
+    unusable: str = ""  # the code of why no program can use it; empty if one can, or if not known
     nccl: NcclNet | None = None
 
     @property

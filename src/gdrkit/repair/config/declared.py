@@ -73,9 +73,13 @@ def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tup
 
 
 def _openshift_host(request: ConfigRequest) -> DeclaredHost:
-    arguments, assumed = _arguments(request)
     why = "no memlock limit in containers: RDMA pins registered memory, and the default is a few MiB"
-    return DeclaredHost((DeclaredFile(CRIO, crio_limits(), why),), _unit(request), arguments, assumed)
+    limits = DeclaredFile(CRIO, crio_limits(), why)
+    if request.part:  # a step is shown, applied and undone alone
+        acs = request.part == "acs"
+        return DeclaredHost(() if acs else (limits,), _unit(request) if acs else "", (), ())
+    arguments, assumed = _arguments(request)
+    return DeclaredHost((limits,), _unit(request), arguments, assumed)
 
 
 OPERATOR_LOADS = (
@@ -97,12 +101,14 @@ WHY_99 = "applied after the platform's own, which start with 00 and 01"
 def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """An OpenShift MachineConfig. Its files are data: URLs, as Ignition requires."""
     choice, host = choose_declared(request), _openshift_host(request)
-    config = [
-        Field("ignition", (Field("version", IGNITION, "supported by OpenShift 4.7 and newer"),)),
-        Field("storage", (Field("files", Items(tuple(_ignition_file(f) for f in host.files))),)),
-    ]
+    config = [Field("ignition", (Field("version", IGNITION, "supported by OpenShift 4.7 and newer"),))]
+    if host.files:
+        files = Items(tuple(_ignition_file(file) for file in host.files))
+        config.append(Field("storage", (Field("files", files),)))
     if host.unit:
         config.append(Field("systemd", (Field("units", Items((_unit_fields(host.unit),))),)))
+    name = "-".join(filter(None, ("99", request.role, "gdrkit", request.part)))
+    file = f"machineconfig{f'-{request.part}' if request.part else ''}.yaml"
     spec = [Field("config", tuple(config))]
     if host.kernel_arguments:
         spec.append(_kernel_arguments("kernelArguments", host))
@@ -110,18 +116,19 @@ def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         kind="machineconfig",
         form="machineconfig",
         title=f"MachineConfig for the pool {request.role}",
-        file="machineconfig.yaml",
-        use="oc apply -f machineconfig.yaml; the pool's nodes then reboot one after the other",
+        file=file,
+        use=f"oc apply -f {file}; the pool's nodes then reboot one after the other",
         lines=lines(
             (
                 Field("apiVersion", "machineconfiguration.openshift.io/v1"),
                 Field("kind", "MachineConfig"),
-                Field("metadata", (Field("name", f"99-{request.role}-gdrkit", WHY_99), _role(request))),
+                Field("metadata", (Field("name", name, WHY_99), _role(request))),
                 Field("spec", tuple(spec)),
             )
         ),
         assumed=host.assumed,
-        notes=_notes(choice),
+        notes=() if request.part else _notes(choice),
+        always_explained=bool(request.part),
     )
 
 

@@ -12,13 +12,16 @@ from gdrkit.facts.kubernetes import Manifest, manifests
 from gdrkit.facts.modprobe_config import ModprobeConfig
 from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_index import module_path
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import ports, rdma_devices
+from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, at
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.settings import selects
 from gdrkit.repair.config.fault import ConfigFault, fault_at
-from gdrkit.repair.config.workloads import Container, Pod, pods_of
+from gdrkit.repair.config.workloads import GPU, Container, Pod, pods_of
 
 DEVICE_LISTS = ("NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
 INTERFACE_LISTS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
@@ -92,8 +95,10 @@ def is_on_host(manifest: Manifest) -> bool:
 
 
 def pod_faults(node: Node, manifest: Manifest) -> Iterator[ConfigFault]:
-    """Resources that no plugin offers on the node, and RoCE in pods without its interfaces."""
+    """Resources that no plugin offers on the node, more GPUs than it has, and RoCE in pods without its
+    interfaces."""
     for pod in pods_of(manifest.value):
+        yield from _gpus(node, pod)
         for container in pod.containers():
             yield from _resources(node, container)
             yield from _network(node, pod, container)
@@ -111,6 +116,24 @@ def _resources(node: Node, container: Container) -> Iterator[ConfigFault]:
             path = f"{container.path}.resources.limits.{name}"
             seen = f"the node offers {number}, so that no pod starts there"
             yield fault_at(given[name].line, "resource-missing", path, seen, f"one of {known}", "error")
+
+
+def _gpus(node: Node, pod: Pod) -> Iterator[ConfigFault]:
+    """More whole GPUs than the node offers, or than PCI lists: then only shared ones would be enough."""
+    asking = [one for one in pod.containers() if one.resources("limits").get(GPU) is not None]
+    started = [one for one in asking if ".initContainers." not in one.path]  # the others end before
+    wanted = max((sum(one.gpus for one in started), *(one.gpus for one in asking)), default=0)
+    if not asking or not wanted:
+        return
+    shown = (if_missing(None, _offered, node) or {}).get(GPU, "")
+    count = whole_number(shown) if shown else if_missing(None, lambda: len(gpus(node)))
+    if count is None or wanted <= count or shown == "0":  # no plugin offers one: reported as such
+        return
+    seen = f"{plural(wanted, 'GPU')} for one pod, and the node {'offers' if shown else 'has'} {count}"
+    seen += ": no pod starts there" + ("" if shown else ", unless a plugin offers each as several")
+    most = max(asking, key=lambda one: one.gpus)
+    line, path = most.resources("limits")[GPU].line, f"{most.path}.resources.limits.{GPU}"
+    yield fault_at(line, "resource-missing", path, seen, f"at most {count}", "error" if shown else "warning")
 
 
 def _offered(node: Node) -> dict[str, str] | None:

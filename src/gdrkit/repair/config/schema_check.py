@@ -26,6 +26,8 @@ BY_KIND = {
     "Butane": ("Butane",),
     "MachineConfiguration": ("MachineConfiguration",),
     "KernelModuleConfig": ("KernelModuleConfig",),
+    "rdmaSharedDevicePlugin": ("rdmaSharedDevicePlugin",),  # JSON inside a NicClusterPolicy
+    "sriovDevicePlugin": ("sriovDevicePlugin",),
 }
 """The schemas of each checked kind, oldest first."""
 

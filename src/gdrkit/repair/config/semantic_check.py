@@ -22,6 +22,7 @@ from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.fault import ConfigFault, fault_at
+from gdrkit.repair.config.plugin_config import plugin_faults
 from gdrkit.rules.manifest_invalid import ROLE
 
 
@@ -45,6 +46,7 @@ def _checks() -> dict[str, Callable[[Manifest], Iterator[ConfigFault]]]:
         "ClusterPolicy": _cluster_policy,
         "NVIDIADriver": lambda m: _driver(m, "spec"),
         "NicClusterPolicy": _nic_cluster_policy,
+        "NicNodePolicy": plugin_faults,
         "MachineConfig": _machine_config,
         "Ignition": lambda m: _ignition(m.value, ""),
         "Butane": _butane,
@@ -79,6 +81,7 @@ def _nic_cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
         seen = f"{manifest.name}: the Network Operator ignores a policy of any other name"
         line = (manifest.at("metadata", "name") or manifest.value).line
         yield fault_at(line, "wrong-value", "metadata.name", seen, NIC_POLICY)
+    yield from plugin_faults(manifest)
 
 
 def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:

@@ -15,13 +15,9 @@ from gdrkit.formats.yaml_values import Scalar, at, items_at, text_at
 from gdrkit.programs.nccl.contradictions import contradictions
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.node_check import DEVICE_LISTS
+from gdrkit.repair.config.pods_compared import SEVERAL_PODS, compared_faults, gets_rdma, is_exempt
 from gdrkit.repair.config.workloads import SHM, Container, Pod, is_extended, pods_of
 
-SEVERAL_PODS = frozenset(
-    ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "JobSet",
-     "LeaderWorkerSet", "StatefulSet", "RayCluster", "RayJob")
-)  # fmt: skip
-"""Kinds whose pods find each other by names of the cluster's DNS: in a hostfile, MASTER_ADDR and others."""
 CONTAINER_SHM = "64 MiB"
 """What containerd, CRI-O and Docker mount at /dev/shm: containerd internal/cri/server, `size=65536k`."""
 
@@ -29,6 +25,8 @@ CONTAINER_SHM = "64 MiB"
 def workload_faults(manifest: Manifest, *, whole: bool = True) -> Iterator[ConfigFault]:
     """The faults of each pod of an object. In a patch (not `whole`), what is absent may be elsewhere."""
     settings = {name: value for _, name, value, _ in settings_of(manifest.value)}
+    if whole:
+        yield from compared_faults(manifest)
     for pod in pods_of(manifest.value):
         yield from _huge_page_volumes(pod, whole)
         if whole and manifest.kind in SEVERAL_PODS:
@@ -144,11 +142,7 @@ def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[Conf
         (f"{name}={settings[name]}" for name in DEVICE_LISTS if _is_device_list(settings.get(name, ""))), ""
     )
     is_off = settings.get("NCCL_IB_DISABLE") == "1" or settings.get("NCCL_NET", "").lower() == "socket"
-    if not container.gpus or not named or is_off or container.is_privileged:
-        return
-    if container.is_given_rdma or container.other_devices or container.pod.has_more_networks:
-        return
-    if at(container.value, "resources", "claims") is not None:
+    if not container.gpus or not named or is_off or gets_rdma(container):
         return
     seen = f"{named}, but this container gets no RDMA device: it will use sockets"
     expected = "the resource of an RDMA device plugin in limits, such as rdma/rdma_shared_device_a"
@@ -168,9 +162,6 @@ def _is_device_list(value: str) -> bool:
     return not all(_INTERFACES.fullmatch(name.partition(":")[0]) for name in names)
 
 
-CAPABILITY = "IPC_LOCK"
-
-
 def _capability_names(container: Container) -> Iterator[ConfigFault]:
     for given in container.capabilities:
         if given.text.startswith("CAP_"):
@@ -184,8 +175,7 @@ def _locked_memory(container: Container) -> Iterator[ConfigFault]:
     another user (kubernetes/kubernetes issue 56374, ambient capabilities)."""
     if not container.is_given_rdma:
         return
-    names = {given.text.removeprefix("CAP_") for given in container.capabilities}
-    exempt = container.is_privileged or not names.isdisjoint((CAPABILITY, "ALL"))
+    exempt = is_exempt(container)
     path = f"{container.path}.securityContext"
     line = (at(container.value, "securityContext") or container.value).line
     if exempt and container.user not in ("", "0"):

@@ -23,6 +23,8 @@ from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.driver_not_loaded import other_holder
 from gdrkit.rules.remedy_names import RemedyName
 
+_PARTS = {Change.LIMIT: "memlock"}
+"""What of a whole configuration a step is about."""
 _OF_A_DEVICE = (RemedyName.POWER_CYCLE, RemedyName.RESET_GPU, RemedyName.RESET_NIC)
 
 
@@ -52,7 +54,10 @@ def carry_out(
         way = system.ways[remedy.changes]
         yield _by(node, way, [])
         for kind, form in way.config:
-            yield asked(generate(kind, ConfigRequest(node=node, form=form)), f"with gdr config {kind}")
+            part = _PARTS.get(remedy.changes, "")
+            yield asked(
+                generate(kind, ConfigRequest(node=node, form=form, part=part)), f"with gdr config {kind}"
+            )
     if remedy.name in _OF_A_DEVICE:
         yield AskPerson(
             what="if the device still fails, ask the owner of the machine to remove its power for a minute, "
@@ -88,8 +93,9 @@ def _registers(node: Node, system: ImmutableSystem, remedy: Remedy) -> Iterator[
         for action in remedy.procedure(node, _stand_in(node, system, []), choices)
         if isinstance(action, RunCommand)
     ]
-    if system.name == "rhcos" and remedy.name == RemedyName.CLEAR_ACS_REDIRECT:
-        yield asked(generate("machineconfig", ConfigRequest(node=node)), "clear the bits at each boot")
+    if system.name == "rhcos" and remedy.name == RemedyName.CLEAR_ACS_REDIRECT and lines:
+        found = generate("machineconfig", ConfigRequest(node=node, part="acs"))
+        yield asked(found, "clear the bits at each boot")
     elif lines:
         before = _by(node, Way("", (system.container,)), []).commands[0]
         yield AskPerson(

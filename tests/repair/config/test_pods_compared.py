@@ -1,0 +1,68 @@
+"""The templates of one job beside each other: what one has, the other needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.repair.config.check import check
+
+RDMA, LOCK, HUGE = "rdma/hca: 1", "capabilities: {add: [IPC_LOCK]}", "hugepages-2Mi: 1Gi, memory: 8Gi"
+DEVICE, LIMIT, DIFFER = "rdma-device-not-in-container", "memlock-limit", "pods-differ"
+
+
+def template(gpus: int = 8, *limits: str, lock: bool = True, more: str = "") -> str:
+    given = ", ".join((*([f"nvidia.com/gpu: {gpus}"] if gpus else []), *limits))
+    security = LOCK if lock else ""
+    mount = "volumeMounts: [{name: shm, mountPath: /dev/shm}]"
+    container = f"{{name: a, resources: {{limits: {{{given}}}}}, securityContext: {{{security}}}, {mount}}}"
+    volume = "volumes: [{name: shm, emptyDir: {medium: Memory}}]"
+    return f"{{spec: {{containers: [{container}], {volume}{more}}}}}"
+
+
+def lws(leader: str, worker: str) -> list[str]:
+    text = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: a}\nspec:\n"
+    text += f"  leaderWorkerTemplate:\n    leaderTemplate: {leader}\n    workerTemplate: {worker}\n"
+    return codes(text)
+
+
+def mpi(launcher: str, worker: str) -> list[str]:
+    text = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: a}\nspec:\n"
+    text += f"  mpiReplicaSpecs:\n    Launcher:\n      template: {launcher}\n"
+    return codes(f"{text}    Worker:\n      replicas: 2\n      template: {worker}\n")
+
+
+def codes(text: str) -> list[str]:
+    return [f"{one.line} {one.severity} {one.code}" for one in check(text.encode(), "job.yaml").faults]
+
+
+def test_templates_that_agree_have_no_fault():
+    assert lws(template(8, RDMA), template(8, RDMA)) == []
+    assert lws(template(8, RDMA, HUGE), template(4, RDMA, HUGE)) == []
+    assert mpi(template(0, lock=False), template(8, RDMA)) == []  # a launcher needs nothing
+
+
+@pytest.mark.parametrize(
+    ("leader", "worker", "found"),
+    [
+        (template(8, RDMA), template(8), [f"7 warning {DEVICE}"]),
+        (template(8), template(8, RDMA), [f"6 warning {DEVICE}"]),
+        (template(8, RDMA), template(8, RDMA, lock=False), [f"7 note {LIMIT}", f"7 warning {LIMIT}"]),
+        (template(8, RDMA, HUGE), template(8, RDMA), [f"7 warning {DIFFER}"]),
+        (template(8, RDMA), template(0), []),  # workers without GPUs do something else
+        (template(8, RDMA), template(8, "nvidia.com/rail_0: 1"), []),  # what it gives is not known
+        (template(8, RDMA), template(8, more=", resourceClaims: [{name: nics}]"), []),
+    ],
+)
+def test_what_one_template_has_and_the_other_lacks_is_a_fault_of_the_other(leader, worker, found):
+    assert sorted(lws(leader, worker)) == sorted(found)
+
+
+def test_workers_of_mpi_without_an_rdma_device_talk_over_sockets():
+    (fault,) = mpi(template(0, lock=False), template(8))
+    assert fault.endswith(f"note {DEVICE}")
+
+
+def test_one_pod_and_servers_that_may_work_alone_need_no_rdma_device():
+    for kind in ("Pod", "StatefulSet", "Deployment", "RayCluster"):
+        text = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  template: {template(8)}\n"
+        assert not any(DEVICE in one for one in codes(text))
