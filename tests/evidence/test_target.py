@@ -17,8 +17,12 @@ from gdrkit.facts.commands import RUNNING
     ("number", "hint"), [(errno.EACCES, "run as root"), (errno.EPERM, "run as root"), (errno.ENOENT, "")]
 )
 def test_only_what_root_may_read_says_so(number: int, hint: str, monkeypatch: pytest.MonkeyPatch):
-    def refused(path: object) -> os.stat_result:
-        raise OSError(number, os.strerror(number))
+    found = os.stat
+
+    def refused(path: str, **more: bool) -> os.stat_result:
+        if path == "node.tar.gz":
+            raise OSError(number, os.strerror(number))
+        return found(path, **more)
 
     monkeypatch.setattr(os, "stat", refused)
     with pytest.raises(TargetError) as caught:
