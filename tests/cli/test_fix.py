@@ -8,10 +8,14 @@ import os
 import pty
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from gdrkit.cli import fix_apply
+from gdrkit.repair.apply.errors import ApplyError
+from gdrkit.report import fix_text
 from tests.cli.forked import Ended, gdr
 from tests.evidence_nodes import laid_down
 from tests.module_builder import RELEASE
@@ -259,3 +263,13 @@ def test_without_root_the_steps_that_need_it_are_listed(monkeypatch, capsys):
     printed = capsys.readouterr().err
     assert "root is required" in printed
     assert "raise-memlock: needs root" in printed and "upgrade-nccl: does not need root" in printed
+
+
+def test_without_a_terminal_no_step_is_carried_out_that_nobody_confirmed(monkeypatch):
+    """Also of a run that is resumed."""
+    monkeypatch.setattr(fix_apply, "can_ask", lambda: False)
+    monkeypatch.setattr(fix_apply, "_section", lambda remedy, procedure: None)
+    monkeypatch.setattr(fix_text, "step_text", lambda *words: "")
+    with pytest.raises(ApplyError, match="cannot ask for confirmation: no terminal"):
+        fix_apply._confirmation(Namespace(quiet=True, yes=False))(0, None, None)
+    assert fix_apply._confirmation(Namespace(quiet=True, yes=True))(0, None, None)

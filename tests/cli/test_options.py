@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 
 from gdrkit.cli import COMMANDS, main, module_of
+from gdrkit.cli.arguments import Parser
 from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
 
@@ -34,6 +35,28 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
     assert main(arguments) == 64
     printed = capsys.readouterr()
     assert right in printed.err and not printed.out
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("--json", ["--json"]),
+        ("-q", ["-q"]),
+        ("-qv", ["-q", "-v"]),
+        ("-oq", ["-o"]),  # the file is called q
+        ("-qofile", ["-q", "-o"]),
+        ("-xq", []),
+        ("--jsonq", []),
+        ("file", []),
+    ],
+)
+def test_a_word_has_the_options_before_a_value(word, names):
+    parser = Parser("x", "", "")
+    for letter in "qv":
+        parser.add_argument(f"-{letter}", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("-o")
+    assert parser._names(word) == names
 
 
 def test_only_what_is_required_is_said_to_be(capsys):

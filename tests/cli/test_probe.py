@@ -80,6 +80,17 @@ def test_an_invalid_record_is_refused():
         probe._as_text("rm", "{}", False)
 
 
+@pytest.mark.parametrize(
+    ("results", "code"), [((0, 0), OK), ((100, 0), OK), ((100, 801), UNKNOWN), ((), UNKNOWN)]
+)
+def test_one_call_that_succeeds_is_an_answer(results, code, monkeypatch, capsys):
+    calls = (call("cuInit", "", result) for result in results)
+    answer = record("cuda", *calls)
+    monkeypatch.setattr(probe, "_ask", lambda names: {"cuda": answer})
+    assert probe.main(["cuda", "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["calls"] == json.loads(answer)["calls"]
+
+
 def test_all_four_probes_run_in_parallel_on_this_machine(capsys):
     code = probe.main(["--json"])
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -17,6 +17,25 @@ def answered(text: str) -> Answer:
     return explained(text).answer
 
 
+def test_where_causes_are_open_the_first_line_of_the_likeliest_is_quoted():
+    line = "Failed to register memory 0x7f0000000000: Cannot allocate memory [{}]\n"
+    found = answered(line.format(12) + line.format(22))
+    assert (found.kind, [one.line for one in found.lines]) == ("several", [1])
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_parts_are_named_by_their_machines_only_if_there_are_several(hosts: int):
+    text = "".join(
+        f"root@gpu{n}:~# modprobe nvidia_peermem\n"
+        "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+        for n in range(hosts)
+    )
+    shown = as_text(explained(text), verbose=True).splitlines()
+    assert [line.strip() for line in shown if line.strip() in ("on gpu0", "on gpu1")][:hosts] == [
+        f"on gpu{n}" for n in range(hosts) if hosts > 1
+    ]
+
+
 PRINTED = (
     ("Failed to initialize NVML: Driver/library version mismatch", "driver-mismatch"),
     ("Completion with status 12, transport retry counter exceeded, on RoCE.", "retry-exceeded"),

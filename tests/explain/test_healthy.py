@@ -62,6 +62,7 @@ def test_a_table_without_a_row_is_no_all_clear_beside_a_healthy_matrix():
 def test_a_table_without_a_row_has_no_cause_where_no_channel_is_direct():
     found = explained(MATRIX + HEADER).answer
     assert (found.kind, found.others) == ("nothing", ())
+    assert [(one.line, one.text) for one in found.lines] == [(4, HEADER.strip())]
 
 
 def test_a_table_with_a_row_is_a_result():

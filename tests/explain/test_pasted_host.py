@@ -14,6 +14,15 @@ from gdrkit.explain.pasted_host import MACHINES_LIMIT, PastedHost
 from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
 
 
+def test_what_a_command_did_not_find_is_absent_and_what_it_was_refused_is_not():
+    said = {"No such file or directory": EvidenceAbsent, "Permission denied": EvidenceMissing}
+    for words, kind in said.items():
+        host = PastedHost(f"$ cat /proc/sys/kernel/x\ncat: /proc/sys/kernel/x: {words}\n")
+        with pytest.raises(EvidenceMissing) as error:
+            host.read("proc/sys/kernel/x")
+        assert type(error.value) is kind
+
+
 def test_what_the_text_lacks_is_not_collected():
     host = PastedHost("modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.picture import picture
-from gdrkit.fabric.picture_svg import STYLE, svg
+from gdrkit.fabric.picture_svg import STYLE, _parts, svg
 from gdrkit.fabric.topology import from_node
 from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyDevice, TopologySource
 from gdrkit.node import Node
@@ -83,6 +83,21 @@ def test_it_names_no_address_elsewhere_and_holds_no_script(tmp_path):
     assert re.findall(r"https?://[^\"']+", written) == ["http://www.w3.org/2000/svg"]
     assert "<script" not in written
     assert "@import" not in written
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("GPU 7", ("GPU", "7")),
+        ("mlx5_10", ("mlx5_", "10")),
+        ("rocep1s0f0", ("rocep1", "s0f0")),
+        ("roceP12p1s0f0", ("roceP12\N{HORIZONTAL ELLIPSIS}", "s0f0")),
+        ("x1s0f0npartition", ("x1", "s0f0npar")),
+        ("a-name-of-nothing", ("a-name-\N{HORIZONTAL ELLIPSIS}", "")),
+    ],
+)
+def test_a_name_stands_on_two_lines_that_fit_into_a_box(name, parts):
+    assert _parts(name) == parts
 
 
 @given(st.text(max_size=30))

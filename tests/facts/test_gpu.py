@@ -282,7 +282,8 @@ def test_mig_is_read_from_the_drivers_capabilities_then_nvidia_smi():
 
 
 @pytest.mark.parametrize(
-    ("answer", "confidential"), [("CC status: OFF\n", False), ("CC status: ON\n", True)]
+    ("answer", "confidential"),
+    [("CC status: OFF\n", False), ("CC status: ON\n", True), ("CC status: OFF\nDevTools Mode: ON\n", False)],
 )
 def test_confidential_computing_is_read_from_nvidia_smi_in_guests(answer, confidential):
     command = {("nvidia-smi", "conf-compute", "-f"): answer}

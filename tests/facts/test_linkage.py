@@ -322,6 +322,8 @@ def test_the_order_in_kallsyms_shows_what_is_exported_to_gpl_modules_only() -> N
     node = tree.node()
     gpl_only = {name: kernel_symbol(node, name).gpl_only for name in ("open", "edge", "kept")}
     assert gpl_only == {"open": False, "edge": None, "kept": True}  # "edge" has the address of the mark
+    tree.put("proc/kallsyms", "".join(f"0 r {line}\n" for line in lines[2:]))
+    assert kernel_symbol(tree.node(), "kept").gpl_only is True  # also where nothing is for all modules
 
 
 def test_a_symbol_of_the_kernels_image_cannot_be_exported_again() -> None:

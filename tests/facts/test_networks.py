@@ -70,6 +70,19 @@ def test_the_addresses_of_a_sosreport():
     assert networks.networks(Node(host), "ens0") == ("10.1.0.0/16",)
 
 
+@pytest.mark.parametrize("in_json", [True, False])
+@pytest.mark.parametrize("last", [networks.ADDRESSES_LIMIT - 1, networks.ADDRESSES_LIMIT])
+def test_the_first_addresses_of_an_interface_count(in_json: bool, last: int):
+    """The address of another network is the last that counts, or the one after it."""
+    addresses = [f"10.1.0.{number}" for number in range(last)] + ["10.2.0.1"]
+    found = [{"local": one, "prefixlen": 24} for one in addresses]
+    shown = {ADDR: json.dumps([{"ifname": "ens0", "addr_info": found}])} if in_json else {}
+    lines = "".join(f"2: ens0    inet {one}/24 scope global ens0\n" for one in addresses)
+    host = MemoryHost({} if in_json else {"sos_commands/networking/ip_-o_addr": lines}, commands=shown)
+    seen = networks.networks(Node(host), "ens0")
+    assert ("10.2.0.0/24" in seen) is (last < networks.ADDRESSES_LIMIT)
+
+
 @pytest.mark.parametrize(
     ("routes", "routed"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.keyrings import parse as parse_keys
+from gdrkit.facts.reference_modules import reference_files
 from gdrkit.facts.secure_boot import (
     GLOBAL,
     SHIM,
@@ -81,6 +82,16 @@ def test_a_copy_with_the_signature_of_the_kernels_own_file_and_another_content_i
 def altered(content: bytes) -> bytes:
     """The module with one flipped bit in its signed content."""
     return content[:200] + bytes((content[200] ^ 1,)) + content[201:]
+
+
+def test_the_key_of_the_build_is_that_of_a_module_built_with_the_kernel() -> None:
+    """A loaded module of another builder is read first, and its key is not built into the kernel."""
+    tree = secured(enrolled=()).put(
+        "proc/keys", keys((BUILD.name, BUILD.key_id), (OTHER.name, OTHER.key_id))
+    )
+    tree.module("ib_core", content=sign(build_module("ib_core"), OTHER), loaded="OE")
+    tree.module("x", content=sign(PLAIN, OTHER))
+    assert reference_files(tree.node()) == (tree.path("reference"),)
 
 
 def test_an_unsigned_module_has_no_signer() -> None:

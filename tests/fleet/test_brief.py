@@ -12,6 +12,7 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.judge import without_answer
+from gdrkit.fleet.text import text
 from gdrkit.rules.remedy_names import RemedyName
 from tests.fleet.fleets import row
 from tests.fleet.sparks import spark
@@ -45,6 +46,17 @@ def test_a_fleet_of_any_size_is_one_screen_of_lines_that_fit(width, complete):
     assert len(shown) <= LINES and len(shown) > 18
     assert all(len(line) <= width for line in shown if not line.startswith("        ")), shown
     assert shown[0].startswith("120 of 520 nodes need something: 70 blocked")
+
+
+def test_each_part_of_the_whole_report_stands_after_an_empty_line():
+    lines = text(build(crowd(), expect=True), width=100).splitlines()
+    headings = [at for at, line in enumerate(lines) if line[:1].isupper()]
+    assert {lines[at].partition(":")[0] for at in headings} >= {
+        "Answered by another name",
+        "Must be the same on all nodes of a job",
+    }
+    assert {lines[at - 1] for at in headings[1:]} == {""}
+    assert "    GPUs: 8 x H100" in lines
 
 
 def test_what_changed_of_any_size_is_one_screen_and_nothing_else_is_on_it():

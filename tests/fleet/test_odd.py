@@ -44,15 +44,15 @@ def test_an_odd_node_is_shown_with_the_facts_in_which_it_differs():
 
 
 def test_a_value_that_many_have_is_drift_and_makes_no_node_odd():
-    half = peers(20, driver="580.126")
-    other = [row(f"new{number}", traits={"driver": "590.48"}) for number in range(10)]
+    half = peers(20, driver="590.48")
+    other = [row(f"old{number}", traits={"driver": "580.126"}) for number in range(10)]
 
     report = build([*half, *other])
 
     assert report.odd == ()
     assert [(value.value, value.count) for value in report.drift[0].values] == [
-        ("580.126", 20),
-        ("590.48", 10),
+        ("590.48", 20),
+        ("580.126", 10),
     ]
 
 

@@ -233,6 +233,23 @@ def test_a_folder_holds_a_node_for_each_file_and_each_tree(tmp_path):
     assert targets([tree, tree]) == [tree]
 
 
+@pytest.mark.parametrize("closed", ["a", "b", "c"])
+def test_whichever_folder_cannot_be_read_the_others_count(tmp_path, monkeypatch, closed):
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.tar.gz").touch()
+    scandir = os.scandir
+
+    def refusing(path):
+        if str(path) == f"{tmp_path}/{closed}":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found = {path.removeprefix(f"{tmp_path}/") for path in targets([str(tmp_path)])}
+    assert found == {closed, *(f"{name}/x.tar.gz" for name in "abc" if name != closed)}
+
+
 def test_a_subfolder_that_cannot_be_read_is_a_row_and_the_others_are_judged(tmp_path, monkeypatch):
     """Its path is longer than the system takes, 4096 bytes with the NUL; a link leads to itself."""
     (tmp_path / "all").mkdir()

@@ -89,6 +89,7 @@ def test_an_allocation_has_no_other_partition(monkeypatch):
         (("sudo: a password is required", f"{TASK} Exited with exit code 1"), "sudo: a password"),
         (("collecting files", "slurmstepd: error: STEP", f"{TASK} Killed"), f"srun failed: {TASK} Killed"),
         (("srun: job 3 queued", "srun: error: Requested nodes are busy"), "Requested nodes are busy"),
+        (("srun: error: Unable to allocate", "srun: job 3 has been revoked"), "failed: srun: error: Unable"),
         ((f"{TASK} Exited with exit code 2",), "Exited with exit code 2"),
         ((), "srun failed: exit code 2"),
     ],

@@ -151,6 +151,9 @@ def test_json():
     assert (run.program, run.hosts, run.finished) == ("all_reduce", ("a", "b"), True)
     assert run.rows[0].best == Timing(22000.0, 48.8, 48.8)
     assert run.rows[0].in_place == Timing(22000.0, None, None)
+    half = one(JSON.replace('"in_place":', '"other":'))
+    assert (half.rows[0].out_of_place, half.rows[0].in_place) == (Timing(22000.0, 48.8, 48.8), None)
+    assert one(JSON.replace('_place":', '":')).rows == ()
 
 
 @pytest.mark.parametrize(

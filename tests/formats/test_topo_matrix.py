@@ -127,6 +127,12 @@ def test_without_a_header_a_column_with_nvlink_is_a_gpu():
     assert found.names == ("GPU0", "GPU1", "GPU2", "NIC0")
 
 
+def test_without_a_header_a_row_that_was_cut_is_left_out():
+    whole, cut = "GPU0\tX\tNV4\tNV4\tPHB", "GPU1\tNV4\tX\tNV4"
+    found = topo_matrix.parse(f"{whole}\n{cut}\n")
+    assert (found.names, list(found.rows)) == (("GPU0", "GPU1", "GPU2", "NIC0"), ["GPU0"])
+
+
 def test_the_first_of_several_matrices_is_read():
     found = topo_matrix.parse(NEW + NEW.replace("mlx5_0", "mlx5_7"))
     assert found.names[-1] == "mlx5_0"

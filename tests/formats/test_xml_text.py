@@ -37,6 +37,20 @@ def test_only_predefined_entities_and_numbers_of_characters_are_read():
 
 
 @pytest.mark.parametrize(
+    ("code", "is_one"),
+    [(0, False), (1, True), (0xD7FF, True), (0xD800, False), (0xDFFF, False), (0xE000, True),
+     (0x10FFFF, True), (0x110000, False)],
+)  # fmt: skip
+def test_a_number_of_half_a_character_or_of_none_is_refused(code, is_one):
+    content = f'<a b="&#x{code:X};"/>'.encode()
+    if is_one:
+        assert xml_text.parse(content).get("b") == chr(code)
+    else:
+        with pytest.raises(FormatError):
+            xml_text.parse(content)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         b"",

@@ -11,7 +11,7 @@ from gdrkit.cli import main
 from gdrkit.fleet.build import build as build_fleet
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.hostlist import expand
-from gdrkit.html.anonymous import anonymous_fleet
+from gdrkit.html.anonymous import _renamed, anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build, laid_down
 from tests.html.test_fleet_page import BAD, GOOD
@@ -78,6 +78,21 @@ def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_group
     assert set(expand(group.nodes)) == {row.name for row in hidden.nodes if row.causes}
     assert "rack01" in page
     assert anonymous_fleet(report, {})[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("/home/ann/gpu0.tar.gz", "gpu0.tar.gz"),
+        ("gpu0.tar.gz", "gpu0.tar.gz"),
+        ("ssh://ann@gpu0", "ssh://ann@gpu0"),
+    ],
+)
+def test_of_a_file_its_folder_is_left_out(target, kept):
+    assert _renamed({"target": target, "summary": target}, "", {}, str) == {
+        "target": kept,
+        "summary": target,
+    }
 
 
 def test_racks_are_numbered_from_one_beside_nodes_without_a_rack():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from msgspec.structs import replace
 
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import NodeRow, Standing
-from gdrkit.html.fleet_page import STANDINGS, fleet_page
+from gdrkit.html.fleet_page import DIFFERENCES_SHOWN, STANDINGS, fleet_page
 from tests.html.test_node_page import HOSTILE, Reader
 
 GOOD = NodeRow(
@@ -103,6 +104,25 @@ def test_nodes_that_are_odd_in_the_same_way_are_one_row_and_a_long_list_is_folde
     assert found.count("<tr>") == 2 and "gpu[004-006]" in found and "<details>" not in found
     scattered = odd(run_of(400, set(range(0, 400, 9))))
     assert scattered.count("<tr>") == 2 and "<details><summary>" in scattered
+
+
+def test_drift_has_a_part_of_its_own_where_there_is_some():
+    def page(others: int) -> str:
+        rows = [replace(GOOD, name=f"gpu{n:02d}") for n in range(20)]
+        rows += [
+            replace(GOOD, name=f"new{n}", traits={**GOOD.traits, "driver": "590"}) for n in range(others)
+        ]
+        return fleet_page(build(rows), "x")
+
+    assert 'id="drift"' in page(10) and 'id="drift"' not in page(0)
+
+
+@pytest.mark.parametrize("count", [DIFFERENCES_SHOWN - 1, DIFFERENCES_SHOWN, DIFFERENCES_SHOWN + 1])
+def test_of_many_differences_of_a_node_the_first_are_stored(count):
+    odd = replace(BAD, name="odd", traits={**GOOD.traits, **{f"trait {n}": "1" for n in range(count)}})
+    data = data_of(fleet_page(build([replace(GOOD, name=f"gpu{n}") for n in range(9)] + [odd]), "x"))
+    (stored,) = [node for node in data["nodes"] if node[0] == "odd"]
+    assert len(stored[6]) == min(count, DIFFERENCES_SHOWN)
 
 
 def test_every_standing_has_a_sign_of_its_own():

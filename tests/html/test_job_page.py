@@ -15,7 +15,7 @@ from gdrkit.cli.report import _is_job_log
 from tests.evidence_nodes import laid_down
 from tests.html.test_node_page import HOSTILE, Reader
 from tests.jobs.large_job import large_job
-from tests.jobs.samples import SAMPLES, info
+from tests.jobs.samples import SAMPLES, info, warn
 
 BY_NAME = {sample.name: sample for sample in SAMPLES}
 BOUNCED = next(name for name in BY_NAME if name.startswith("2.4.7: GPU and index"))
@@ -60,6 +60,14 @@ def test_the_findings_stand_on_the_page_with_the_step_of_this_job(tmp_path):
     assert "Scroll the table sideways" not in page  # two devices fit
 
 
+def test_errors_have_a_part_of_their_own_where_there_are_some(tmp_path):
+    error = "NET/IB : Got completion from peer 10.0.0.2<3> with status=12 opcode=0 len=0 vendor err 129"
+    log = BY_NAME[BOUNCED].text
+    for text, shown in ((log, False), (log + warn("gpu05:7", 0, "net_ib.cc:1", error), True)):
+        page = Reader(written(text, tmp_path)[1])
+        assert ("What failed in the job." in page.text) is shown
+
+
 def test_the_command_that_adds_a_node_names_the_log_that_was_read(tmp_path):
     log, page = tmp_path / "bad 16.log", tmp_path / "job.html"
     log.write_text(BY_NAME[BOUNCED].text)
@@ -87,6 +95,21 @@ def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path
     assert links == ["#why-1"] * 8 and text.count('class="entry"') == 1
     assert "gdr doctor ssh://gpu05 ssh://gpu01" in page.text
     assert "Scroll the table sideways: it has 8 devices." in page.text
+
+
+@pytest.mark.parametrize(
+    ("content", "is_log"),
+    [
+        (b"starting\nn1:1:2 [0] NCCL INFO Bootstrap\n", True),
+        (b"starting\n", False),
+        (b"\0starting\nn1:1:2 [0] NCCL INFO Bootstrap\n", False),
+        (b"\0", False),
+        (b"", False),
+    ],
+)
+def test_a_text_with_a_line_of_nccl_is_a_log(content, is_log, tmp_path):
+    (tmp_path / "file").write_bytes(content)
+    assert _is_job_log(str(tmp_path / "file")) is is_log
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])

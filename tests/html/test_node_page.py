@@ -20,10 +20,12 @@ from gdrkit.fabric.topo_text import text
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modules import is_loaded
 from gdrkit.html.node_page import NodeReport, _paths, node_page
+from gdrkit.html.node_sections import fixes, layers, unseen
+from gdrkit.html.page import glyph
 from gdrkit.html.pairs import pair_views
 from gdrkit.report.document import ProcessInUse
 from gdrkit.rules.capabilities import DIRECT
-from tests.evidence_nodes import laid_down, names
+from tests.evidence_nodes import diagnosed, laid_down, names
 
 NODES = (
     "ubuntu-6.8-h100",
@@ -89,6 +91,7 @@ def test_a_report_is_whole_and_asks_for_nothing_from_elsewhere(name):
     _, text = made(name)
     page = Reader(text)
     assert len(text.encode()) < LIMIT_BYTES
+    assert re.search(rf"Read from\s*{name}", page.text)
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     for tag, attributes in page.elements:
@@ -190,6 +193,52 @@ def test_beside_the_matrix_each_kind_of_pairs_has_its_reason():
     assert "<b>7</b> direct</div>" in direct
     assert "<b>49</b> through host memory<small><code>pair-distant</code> GPU and NIC are so far" in staged
     assert "<b>8</b> dead" in dead and "<small>mlx5_7: DOWN, Disabled</small></div>" in dead
+
+
+def test_the_first_pair_is_the_worst_of_those_at_their_own_nic():
+    """Other GPUs reach the port that is down no better, and it is not theirs."""
+    elements = Reader(made("rail-down")[1]).elements
+    (current,) = [attributes for _, attributes in elements if attributes.get("aria-current") == "true"]
+    assert current["aria-label"].startswith("GPU 7 (0000:df:00.0) to mlx5_7: PIX, dead")
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "sign"),
+    [
+        ("rail-down", "hardware", "bad"),
+        ("acs-redirect", "pcie", "warning"),
+        ("zgx-3285", "hardware", "impossible"),
+        ("rail-down", "rdma", "ok"),
+    ],
+)
+def test_a_layer_has_the_sign_of_its_worst_finding(name, layer, sign):
+    assert f"{glyph(sign)}<b>{layer}</b>" in layers(diagnosed(name), "x")
+
+
+def test_notes_beside_a_failure_do_not_hide_it():
+    report = diagnosed("rail-down")
+    (failed,) = [f for f in report.findings if f.layer == "hardware" and f.status == "failed"]
+    for findings in ((failed, replace(failed, status="note")), (replace(failed, status="warning"), failed)):
+        assert f"{glyph('bad')}<b>hardware</b>" in layers(replace(report, findings=findings), "x")
+
+
+def test_where_fixes_lead_is_a_part_if_there_is_any():
+    report = diagnosed("zgx-3285")
+    assert report.what_then
+    for plan, ends in (((), report.what_then), ((), ()), (diagnosed("acs-redirect").plan, ())):
+        shown = fixes(replace(report, plan=plan, what_then=ends))
+        assert ("Where each fix leads" in shown) is bool(plan or ends)
+
+
+def test_missing_evidence_decides_only_an_unknown_verdict():
+    for name, decides in (("h200-collected", 0), ("geforce-desktop", 0), ("iommu-translating", 2)):
+        shown = unseen(diagnosed(name))
+        assert shown.count("decides the verdict") == decides < shown.count("<small>(")
+
+
+def test_a_chart_has_a_line_at_each_number():
+    (chart, *_) = re.findall(r'<svg class="ceilings".*?</svg>', made("ubuntu-6.8-h100")[1], re.DOTALL)
+    assert chart.count('class="grid"') == chart.count('class="dim mid"') > 2
 
 
 def test_a_command_with_a_word_to_replace_is_not_offered_to_copy():

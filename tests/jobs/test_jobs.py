@@ -151,6 +151,18 @@ def test_the_most_common_value_is_named_first_and_the_ranks_of_the_others_are_co
     assert finding.ranks == 2
 
 
+def test_of_many_values_the_first_lines_of_four_are_quoted():
+    def rank(number: int, level: str) -> str:
+        text = f"NCCL_NET_GDR_LEVEL set by environment to {level}"
+        return info(f"n{number}:7", 0, text) + member(f"n{number}:7", number, 6, "0x1")
+
+    for values in (3, 4, 5, 6):
+        levels = ("LOC", "PIX", "PXB", "PHB", "NODE", "SYS")[:values]
+        found = analysed("".join(rank(*row) for row in enumerate(levels))).findings
+        (finding,) = [one for one in found if one.code == "env-differs-between-ranks"]
+        assert len(finding.lines) == min(values, 4)
+
+
 def test_a_variable_that_is_equal_everywhere_hides_none_that_differs():
     def rank(number: int, port: str) -> str:
         equal = [f"{name} set by environment to 1" for name in COMPARED if name != COMPARED[-1]]

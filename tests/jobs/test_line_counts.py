@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.job import JobAnalysis, LogPosition
-from gdrkit.jobs.line_counts import Tally
+from gdrkit.jobs.line_counts import QUOTED, Tally
 from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.programs.nccl.log_records import Carrier
 from tests.jobs.samples import SAMPLES, info
@@ -197,6 +197,16 @@ def test_processes_without_a_host_are_separated_by_the_launcher():
         ("srun 0:500", "bounced"),
         ("srun 1:500", "direct"),
     ]
+
+
+@pytest.mark.parametrize("length", [QUOTED - 1, QUOTED, QUOTED + 1])
+def test_of_a_long_line_the_beginning_is_kept(length: int):
+    tally = Tally()
+    words = "NET/IB : Got completion from peer 10.0.0.1<2> with status=12 opcode=0 len=0 vendor err 129 "
+    words += "x" * (length - len(words))
+    tally.feed(f"n1:7:8 [0] transport/net_ib.cc:1 NCCL WARN {words}\n".encode(), 0)
+    (entry,) = tally.entries.values()
+    assert entry.words == words[:QUOTED]
 
 
 def test_a_warning_repeated_ten_thousand_times_takes_no_memory():

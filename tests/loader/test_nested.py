@@ -71,6 +71,7 @@ def test_whether_a_loaded_module_can_be_removed_is_not_known() -> None:
         ("/bin/false\r", ("sh: 1: /bin/false\r: not found",), 1),
         ("/bin/false\r 2>/dev/null", (), 1),
         ("modprobe -i x\r", (NOT_FOUND.format("x\r"),), 1),
+        ("modprobe nosuch; modprobe gone 2>/dev/null", (NOT_FOUND.format("nosuch"),), 1),
     ],
 )
 def test_a_modprobe_that_loads_nothing(command: str, words: tuple[str, ...], exit_code: int | None) -> None:
@@ -79,6 +80,14 @@ def test_a_modprobe_that_loads_nothing(command: str, words: tuple[str, ...], exi
     if exit_code is not None:
         assert (found.exit_code, found.loaded) == (exit_code, False)
         assert said(found) == words
+
+
+def test_a_program_that_nobody_knows_may_have_loaded_it_whatever_is_loaded_after_it() -> None:
+    through_another = "modprobe nv_peer_mem; modprobe y\ninstall nv_peer_mem /opt/tool"
+    for command in ("/opt/tool", "modprobe y; /opt/tool", through_another):
+        found = install(command)
+        assert (found.result_unknown, found.reason) == (True, "")
+    assert install("modprobe y").reason == "install-override"
 
 
 @pytest.mark.parametrize(

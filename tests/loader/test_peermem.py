@@ -190,8 +190,11 @@ def test_an_old_refusal_whose_cause_may_be_gone_leaves_the_result_open() -> None
 
 def test_an_old_refusal_alone_does_not_decide_and_a_new_rdma_core_has_no_clients() -> None:
     line = "nvidia-peermem nv_mem_client_init:482 nv_mem_client_init -- error while registering nc client"
-    for core, unless in (("OE", ("peermem-registration-refused",)), (None, ())):
-        tree = full(KernelTree(), loaded=core)
+    open_ = ("peermem-registration-refused",)
+    for new, unless in (((), open_), (("nvidia",), open_), (("nvidia", "ib_core"), ())):
+        tree = full(KernelTree())
+        for name in new:
+            del tree.loaded[name]
         tree.commands[("dmesg",)] = f"[    0.0] Linux version\n[   10.0] {line}\n"
         found = modprobe(tree.node(), "nvidia_peermem")
         assert (found.loaded, found.reason, found.unless) == (True, "", unless)

@@ -125,6 +125,11 @@ def test_a_row_has_a_source_and_causes_that_rules_declare(row: MessageTemplate):
     assert not set(row.causes) - CODES
 
 
+def test_what_a_message_means_comes_before_what_to_do():
+    todo = [row.meaning.todo for row in every_message() if row.meaning]
+    assert [words for words in todo if words.startswith(("A ", "An ", "The "))] == []
+
+
 def test_names_of_rows_are_unique():
     names = [row.name for row in every_message() if row.name]
 

@@ -32,3 +32,5 @@ def test_a_module_of_a_form_of_its_own_may_end_before_the_last_place_where_it_co
 def test_a_line_made_of_beginnings_is_searched_once():
     """Also after a word's beginning, which is checked and no text."""
     assert seconds(MessageTemplate("x", "mount {path:.*} on {place:.*} failed"), "mount ") < SECONDS
+    between = MessageTemplate("x", "mount {path:.*?} on {place:.*?} at {time:.*} failed")
+    assert seconds(between, "mount a on b at ") < SECONDS

@@ -224,6 +224,19 @@ def test_on_this_machine_root_finds_out_what_was_denied():
     assert "`sudo gdr doctor`" in answer(replace(whole, node=replace(whole.node, source="live")), "Now")
 
 
+@pytest.mark.parametrize(
+    ("name", "layer", "word"),
+    [
+        ("zgx-3285", "hardware", "permanent"),
+        ("rail-down", "hardware", "failed"),
+        ("acs-redirect", "pcie", "warning"),
+    ],
+)
+def test_a_layer_has_the_word_of_its_worst_finding(name: str, layer: str, word: str):
+    rows = [line.split() for line in text(diagnosed(name)).splitlines()]
+    assert [layer, word] in [row[-2:] for row in rows if len(row) <= 3]
+
+
 def test_layers_without_a_problem_are_one_line():
     assert "  ok: firmware, kernel, driver, rdma, pcie, library, application" in text(diagnosed("rail-down"))
     assert not re.search(r"^  firmware +ok", text(diagnosed("rail-down")), re.MULTILINE)

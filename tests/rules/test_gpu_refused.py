@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import EvidenceMissing, Host
+from gdrkit.evidence import EvidenceMissing, Host, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.driver import driver_flavour
@@ -12,8 +12,9 @@ from gdrkit.facts.gpu_refusal import Reason, refusal
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
 from gdrkit.repair.remedies.power_cycle import POWER_CYCLE
+from gdrkit.rules.engine import judge
 from gdrkit.rules.gpu_refused import gpu_excluded, gpu_refused_by_driver
-from gdrkit.rules.rule import Failed
+from gdrkit.rules.rule import Failed, Passed, Unknown
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.path_state import State
@@ -68,6 +69,17 @@ def test_a_gpu_without_an_entry_beside_others_blocks_the_node(good: Host):
     assert (state.state, state.cause and state.cause.rule.code) == (State.BLOCKED, "gpu-refused-by-driver")
     assert (finding.subject, finding.status) == (GPU, "failed")
     assert logged in finding.seen
+
+
+def test_whether_a_step_helped_is_not_known(good: Host):
+    """The log and the driver's list were seen before it."""
+    node = Node(AlteredHost(good, files={ENTRY: None, UEVENT: unbound}))
+    gpu = next(one for one in gpus(node) if one.address == GPU)
+    kinds = []
+    for why in (MissingReason.STALE, MissingReason.NOT_COLLECTED):
+        missing = refusal.becomes(Missing("the driver's list", why, "nvidia-smi"), gpu)
+        kinds.append(type(judge(node.after("reset it", [missing]), gpu_refused_by_driver, gpu)))
+    assert kinds == [Unknown, Passed]
 
 
 def test_one_that_another_driver_holds_is_not_refused(good: Host):

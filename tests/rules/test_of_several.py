@@ -184,6 +184,23 @@ def test_without_one_symbol_of_the_api_there_is_nothing_to_compare(symbols):
     assert does_not_apply(node, ofed_rebuilt_after_driver, "nvidia_peermem")
 
 
+@pytest.mark.parametrize(
+    ("outdated", "lacking", "waits"),
+    [
+        ((), (), True),
+        (PEER_API[:1], (), False),
+        ((), (Missing("ib_core.ko", MissingReason.NOT_COLLECTED, "modinfo ib_core"),), False),
+    ],
+)
+def test_a_module_waits_for_the_installed_ofed_only_if_that_exports_all_it_was_built_with(
+    outdated: tuple[str, ...], lacking: tuple[Missing, ...], waits: bool
+):
+    linkage = PeermemLinkage(uses_peer_api=True, mismatched=PEER_API, outdated=outdated, lacking=lacking)
+    node = after("ofed-not-running", peermem_linkage.becomes(linkage))
+    found = failed(node, ofed_rebuilt_after_driver, "nvidia_peermem")
+    assert ("does not run yet" in found.seen) is waits
+
+
 def test_one_leg_through_tcp_is_said_beside_others():
     socket = (STAGED + "/GDRDMA").replace("NET/IB", "NET/Socket")
     for legs in ((socket, STAGED), (STAGED, socket)):

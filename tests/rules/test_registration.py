@@ -174,6 +174,19 @@ class TestMemory:
 
         assert failed(node, memory_not_registrable).takes is None
 
+    @pytest.mark.parametrize(
+        ("name", "number", "value"),
+        [
+            ("cuDeviceGetAttribute", "15", 0),  # 15 is another attribute of a device
+            ("cuPointerGetAttribute", "9", 0),  # the ordinal of the first device
+            ("cuPointerGetAttribute", "15", 1),
+        ],
+    )
+    def test_only_the_capability_of_a_pointer_shows_that_it_lacks_it(self, name, number, value):
+        node = machine(commands=probe(GPU, ASKED, call(name, 0, number, value)))
+
+        not_applicable(node, memory_not_registrable)
+
     def test_a_refused_pcie_mapping_beside_a_working_export_passes(self):
         """An H200 behind PCIe exports with flags 0, and answers 801 to flag 1."""
         calls = (

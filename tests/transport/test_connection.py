@@ -4,10 +4,12 @@ import gc
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from gdrkit.transport import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
+from gdrkit.transport import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError, buffer
+from gdrkit.transport.transfer import Transfer
 from tests.transport.mix import IMPORT_MIX, mix
 from tests.transport.peer import left_behind, names, peer
 
@@ -31,6 +33,21 @@ def test_messages_of_every_size_arrive_whole_and_in_order(path):
             into = bytearray(size)
             assert other.connection.recv(into).wait(20) == size
             assert into == pattern(size)
+
+
+def test_messages_have_more_sockets_than_requests():
+    with peer("sys.stdin.read()", "tcp") as other:
+        lanes = [(len(one._out), len(one._into)) for one in other.connection._channels]
+    assert lanes[0][0] == lanes[0][1] > 1
+    assert lanes[1:] == [(1, 1), (1, 1)]
+
+
+def test_a_transfer_is_finished_once_its_operation_is():
+    states, memory = [False, True], buffer(bytearray(b"x"))
+    operation = SimpleNamespace(done=lambda: states.pop(0), expected_crc32=lambda: memory.crc32())
+    transfer = Transfer(SimpleNamespace(), operation, memory, received=True)
+    assert [transfer.done() for _ in range(3)] == [False, True, True]
+    assert states == []
 
 
 @BOTH

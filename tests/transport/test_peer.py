@@ -6,18 +6,21 @@ import ctypes
 import os
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
-from gdrkit.transport import PeerLost, TransportError
+from gdrkit.transport import PeerLost, TransportError, buffers
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.negotiation import LocalChannel
+from gdrkit.transport.operation import pause
 from gdrkit.transport.peer_receiver import PeerReceiver
 from gdrkit.transport.peer_sender import PeerSender
-from gdrkit.transport.ring import Ring
+from gdrkit.transport.progress import SLOW_SECONDS
+from gdrkit.transport.ring import Ring, Slot
 from tests.transport import driver_model
 
 SIZE = 100_000
@@ -71,6 +74,32 @@ def test_a_busy_stream_posts_its_message_and_goes_on_without_a_thread_of_the_rec
     assert soon(sending.done)
     cuda().call("cuStreamSynchronize", stream)
     assert ctypes.string_at(into.address, SIZE) == content
+
+
+@pytest.mark.parametrize("content", [b"x", bytes(1), b"\xff"])
+def test_a_single_byte_arrives_on_a_stream(ends, content):
+    """It is copied from the slot itself, which has room for one."""
+    sender, receiver = ends
+    into = memory(b"-")
+    stream = cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
+    arriving = receiver.receive(into, stream)
+    assert arriving.landing.address == ctypes.addressof(arriving.slot) + Slot.byte.offset
+    assert soon(sender.transmit(memory(content), None, None).done)
+    cuda().call("cuStreamSynchronize", stream)
+    assert ctypes.string_at(into.address, 1) == content
+
+
+def test_the_background_thread_looks_no_more_often_than_chunks_are_copied(ends):
+    _, receiver = ends
+    assert receiver.into._interval(0.0) == SLOW_SECONDS
+    assert receiver.into._interval(1.0) == pause(1.0) > SLOW_SECONDS
+
+
+@pytest.mark.parametrize("size", [1, 99, 100, 101, 250])
+def test_memory_of_a_gpu_is_checked_in_chunks(ends, size, monkeypatch):
+    monkeypatch.setattr(buffers, "_CHECK_BYTES", 100)
+    content = os.urandom(size)
+    assert memory(content).crc32() == zlib.crc32(content)
 
 
 def test_a_connection_can_break_while_a_thread_waits_for_a_message(ends):

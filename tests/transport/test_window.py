@@ -39,6 +39,15 @@ def test_its_file_has_no_name_once_both_have_it_and_a_second_window_can_be_opene
         assert (len(first), len(second)) == (4096, 100)
 
 
+@pytest.mark.parametrize("size_bytes", [0, -1])
+def test_a_window_has_a_size(size_bytes: int) -> None:
+    with (
+        peer("sys.stdin.read()", "shared") as other,
+        pytest.raises(TransportError, match=f"not a valid size: {size_bytes} bytes"),
+    ):
+        other.connection.window(size_bytes)
+
+
 def test_it_outlives_the_connection() -> None:
     with peer("w = c.window(4096); c.send(b'!').wait(20); c.close()", "shared") as other:
         window = other.connection.window(4096)

@@ -9,6 +9,7 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.rdma import Pair, below_one_switch, distance, pairs, ports
 from gdrkit.node import Node
+from gdrkit.rules.capabilities import Path
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.node_state import consumer_state, nearest_pairs
 from gdrkit.verdict.path_state import State
@@ -128,6 +129,29 @@ def test_a_nic_at_an_unknown_distance_does_not_stand_for_one_that_is_down(down, 
         pair for pair in pairs(node) if pair.gpu != gpu and pair.device in (known[0].device, known[1].device)
     ]
     assert state_of_gpu([unseen, *others]) is State.READY
+
+
+@pytest.mark.parametrize(
+    ("down", "over_rdma"), [((), State.READY), ((0,), State.UNKNOWN), ((1,), State.UNKNOWN)]
+)
+def test_of_two_nics_at_unknown_distances_one_that_is_down_leaves_open_what_needs_a_nic(down, over_rdma):
+    """Memory that NVLink carries to the other node passes none of them."""
+    node = Node(open_host(str(laid_down("gb200-force-pcie"))))
+    gpu = pairs(node)[0].gpu
+    both = [pair for pair in pairs(node) if pair.gpu == gpu][:2]
+    changed = node.after("unseen", [distance.becomes(UNKNOWN, pair) for pair in both])
+    changed = with_states(changed, **{both[at].device: ("DOWN",) for at in down})
+    table = judge_node(changed).matrix
+    seen = {
+        pair: tuple(replace(j, state=State.READY) if j.path == Path.NVLINK else j for j in table[pair])
+        for pair in both
+    }
+
+    def state_for(consumer: str) -> State:
+        (found,) = consumer_state(changed, seen, consumer).judgements
+        return found.state
+
+    assert (state_for("verbs"), state_for("mnnvl")) == (over_rdma, State.READY)
 
 
 def test_what_is_blocked_stays_blocked_however_far_another_nic_may_be(node):

@@ -278,7 +278,7 @@ def checked_file(content: bytes, name: str, lines: tuple[TextLine, ...]) -> Chec
     if len(content) > MANIFESTS_LIMIT_BYTES:
         return None
     found = check(content, name)
-    if found.documents and any(one.kind != "settings" for one in found.documents):
+    if found.documents and found.documents[0].kind != "settings":  # which are the only document of a text
         return found
     if shown := _manifests_alone(lines):
         return check(shown, name)

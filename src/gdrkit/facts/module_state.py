@@ -66,21 +66,20 @@ def file_flaw(node: Node, path: str) -> ModuleFlaw | None:
         data = content(node, path)
     except EvidenceMissing as error:
         return ModuleFlaw(_garbled(error, Corruption.COMPRESSED))
-    head = bytes(data[:_HEADER_BYTES])
-    if len(head) < _HEADER_BYTES:
+    if len(data) < _HEADER_BYTES:
         # A file that modprobe decompressed goes through init_module(), which prints no length.
-        return ModuleFlaw(Corruption.SHORT, -1 if is_packed(node, path) else len(head))
-    if head[:4] != b"\x7fELF":
+        return ModuleFlaw(Corruption.SHORT, -1 if is_packed(node, path) else len(data))
+    if data[:4] != b"\x7fELF":
         return ModuleFlaw(Corruption.MAGIC)
-    kind, machine = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
+    kind, machine = int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little")
     if kind != ET_REL:
         return ModuleFlaw(Corruption.TYPE, kind)
     if machine != MACHINES.get(architecture(node), machine):
         return ModuleFlaw(Corruption.MACHINE, machine)
-    start, count = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
+    start, count = int.from_bytes(data[40:48], "little"), int.from_bytes(data[60:62], "little")
     if start >= len(data) or count * 64 > len(data) - start:
         return ModuleFlaw(Corruption.TABLE)
-    names = int.from_bytes(head[62:64], "little")
+    names = int.from_bytes(data[62:64], "little")
     if not 0 < names < count:
         return ModuleFlaw(Corruption.NAMES, names, count)
     return _inner_flaw(node, path)

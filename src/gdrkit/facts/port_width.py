@@ -42,5 +42,5 @@ def lone_slow(rates: Mapping[str, float]) -> str:
     """The name that alone has a lower rate than all others, which agree; "" if there is none."""
     name = min(rates, key=lambda one: rates[one], default="")
     others = {rate for one, rate in rates.items() if one != name}
-    lone = len(rates) > LEAST_ALIKE and len(others) == 1 and rates[name] < max(others)
+    lone = len(rates) > LEAST_ALIKE and len(others) == 1 and rates[name] not in others
     return name if lone else ""

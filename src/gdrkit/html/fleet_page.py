@@ -94,7 +94,7 @@ def _map(report: FleetReport) -> str:
     """The map, which a script draws; what it shows is in the tables below, too."""
     hints: dict[str, None] = {standing.value: None for standing in report.counts}
     hints.update((cause, None) for group in report.groups for cause in group.causes)
-    hints.update((row.name, None) for row in report.nodes[:SUGGESTIONS])
+    hints.update((row.name, None) for row in report.nodes)
     key = "".join(
         f'<li><i class="cell {s.value}"></i>{s.value}</li>' for s in STANDINGS if s in report.counts
     )

@@ -160,9 +160,10 @@ class Kernel:
     def _unpacking(self, name: str) -> LoadRefusal | None:
         """module_decompress()."""
         fault = if_missing(None, unpack_fault, self.node, module_path(self.node, name))
-        if fault is None or fault.status is None:
+        status = fault.status if fault else None
+        if status is None:
             return None
-        self.log.append(kernel.NOT_UNPACKED.say(status=fault.status))
+        self.log.append(kernel.NOT_UNPACKED.say(status=status))
         return LoadRefusal(EINVAL, "module-corrupt")
 
     def _signature(self, name: str) -> LoadRefusal | None:

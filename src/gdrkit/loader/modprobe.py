@@ -317,7 +317,6 @@ class ModprobeRun:
 
     def _install(self, name: str, command: str, options: str) -> int:
         """Run an install line: command_do()."""
-        before = {*self.kernel.inserted}
         if len(command) + command.count("$CMDLINE_OPTS") * len(options) > ARGUMENT_LIMIT_BYTES:
             return self._unknown()
         line = command.replace("$CMDLINE_OPTS", options)
@@ -325,12 +324,8 @@ class ModprobeRun:
         self.depth += 1
         status = self._shell(line)
         self.depth -= 1
-        brought = (
-            if_missing(other, kernel_name, self.node, other)
-            for other in self.kernel.inserted
-            if other not in before
-        )
-        if canonical(name) in brought:  # the same module, perhaps under another file name
+        inserted = (if_missing(other, kernel_name, self.node, other) for other in self.kernel.inserted)
+        if canonical(name) in inserted:  # the same module, perhaps under another file name
             self.present.add(name)
         if not status:
             if name not in self.present and not self.command_unknown:

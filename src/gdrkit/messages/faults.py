@@ -142,7 +142,6 @@ ROWS = (
             "Install the NVIDIA driver for that kernel first; DKMS also builds for kernels that do not run",
         ),
         source="Mellanox/nv_peer_memory create_nv.symvers.sh",
-        open_end=True,
         sample="-E- Cannot locate nvidia modules!",
     ),
     MessageTemplate(

@@ -243,7 +243,7 @@ def _anchored(parts: tuple[_Part, ...]) -> str:
     tried, so that a line made of beginnings does not take long.
     """
     at = next((index for index, part in enumerate(parts) if not part.fixed), 0)
-    if not parts[at].gap or not any(part.constant for part in parts[:at]):
+    if not parts[at].gap:
         return ""
     beginning = "".join(part.expression for part in parts[:at])
     found = [f"^(?>.*?(?P<{_BEGINNING}>){beginning}{_ahead(parts[at])})"]

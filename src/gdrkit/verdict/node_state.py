@@ -111,7 +111,7 @@ def may_be_another(node: Node, table: Matrix, pair: Pair) -> bool:
 def _may_be_nearer(node: Node, other: Pair, rank: int, known: bool) -> bool:
     """Whether a pair may be nearer than one of this rank, because one of the two ranks is only the least."""
     at_least, sure = distance_rank(node, other)
-    return at_least < rank if known and not sure else not known
+    return not known or (at_least < rank and not sure)
 
 
 def _worst(judgements: tuple[PathState, ...]) -> tuple[PathState | None, CheckResult | None]:

@@ -97,6 +97,20 @@ def test_a_module_that_the_kernel_would_refuse_is_not_changed(broken):
     assert module_files.small(broken, whole=False).data == broken
 
 
+@pytest.mark.parametrize(
+    ("symbols", "strings", "whole"),
+    [
+        (bytes(24), b"\0", True),
+        (bytes(24), b"\0a\0", True),
+        (bytes(25), b"\0", False),
+        (bytes(24), b"", False),
+        (bytes(24), b"\0a", False),
+    ],
+)
+def test_symbols_are_whole_and_their_names_end(symbols, strings, whole):
+    assert (elf_reduce._symbols(symbols, strings) is not None) is whole
+
+
 def test_a_reduced_module_keeps_its_architecture():
     module = build_module("m", machine="aarch64")
 

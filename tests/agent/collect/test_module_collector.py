@@ -22,7 +22,10 @@ def test_the_symbols_of_a_library_are_kept_without_its_content(collected, root):
         f"{FOLDER}/libibverbs.so.1",
         shared_object("libibverbs.so.1", ["ibv_reg_dmabuf_mr"], data=b"code" * 50),
     )
+    provider = f"{FOLDER}/libibverbs/libefa-rdmav34.so"
+    root.file(provider, shared_object("libefa-rdmav34.so", ["efa_reg_dmabuf_mr"], data=b"code" * 50))
     bundle = collected()
+    assert b"efa_reg_dmabuf_mr" in bundle.files[provider] and b"codecode" not in bundle.files[provider]
     kept = bundle.files[f"{FOLDER}/libibverbs.so.1"]
     assert bundle.status(f"{FOLDER}/libibverbs.so.1") == "reduced"
     assert b"ibv_reg_dmabuf_mr" in kept and b"codecode" not in kept
@@ -56,6 +59,17 @@ def test_modules_out_of_the_kernels_tree_are_kept_if_they_are_loaded_and_64_at_m
     ModuleCollector(found, ["un*"]).modules(lambda text: None)
     names = sorted(path.rpartition("/")[2] for path in found.bundle.files if path.endswith(".ko"))
     assert names == [*(f"m{number:02}.ko" for number in range(64)), "unloaded.ko"]
+
+
+def test_folders_of_headers_and_sources_are_not_entered(tmp_path):
+    for place in ("build", "extra", "extra/source", "extra/deep"):
+        folder = tmp_path / "lib/modules/6.1" / place
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "nvidia.ko").write_text("no ELF")
+    found = Walker(Tree(str(tmp_path)), Bundle(io.BytesIO(), "top", None), "6.1")
+    ModuleCollector(found, []).modules(lambda text: None)
+    kept = [path.partition("6.1/")[2] for path in found.bundle.files if path.endswith(".ko")]
+    assert sorted(kept) == ["extra/deep/nvidia.ko", "extra/nvidia.ko"]
 
 
 def test_a_module_that_is_too_large_or_cannot_be_read_is_recorded(tmp_path, monkeypatch):

@@ -40,6 +40,14 @@ def test_the_program_tells_of_each_source_how_it_ended():
     assert record["sources"]["processes"]["status"] == record["sources"]["node"]["status"] == "found"
 
 
+def test_what_names_no_process_has_no_row():
+    """A row of NVML about a GPU on which nothing computes, and an object of the kernel."""
+    objects = [{"tables": {"mr": {"rows": [{"mrn": 1}, {"mrn": 2, "pid": 0}], "error": ""}}}]
+    assert _others([], objects, [{"gpu": "0000:1b:00.0"}]) == []
+    (row,) = _others([], objects, [{"gpu": "0000:1b:00.0"}, {"pid": os.getpid()}])
+    assert row["pid"] == os.getpid()
+
+
 def test_it_finds_a_process_and_says_who_asked():
     with started(IN_A_NAMESPACE, NCCL_DEBUG="INFO") as child:
         record = told()

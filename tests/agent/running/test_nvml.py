@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from gdrkit.agent.native.nvml import ALL_LINKS, NVLINK_DATA_TX, PCIE_TX_BYTES, NvmlError
+from gdrkit.agent.native.nvml import ALL_LINKS, NVLINK_DATA_TX, PCIE_TX_BYTES, Nvml, NvmlError
 from gdrkit.agent.running.nvml import GPUS, emit_rates, read, started
 
 GPU = "0000:1b:00.0"
@@ -78,3 +80,14 @@ def test_without_the_driver_nvml_is_not_loaded(machine):
     """That would load the driver."""
     with pytest.raises(FileNotFoundError):
         read(pytest.fail, 0, machine())
+
+
+@pytest.mark.parametrize(("words", "shown"), [(b"GPU is lost", "GPU is lost"), (None, "")])
+def test_an_error_of_nvml_has_its_words(words: bytes | None, shown: str):
+    made = Nvml.__new__(Nvml)
+    made._library = SimpleNamespace(nvmlErrorString=lambda number: words, refuses=lambda: 15)
+    with pytest.raises(NvmlError) as caught:
+        made._call("refuses")
+    assert str(caught.value) == str(NvmlError("refuses", 15, shown))
+    with pytest.raises(NvmlError, match="this library has no such function"):
+        made._call("absent")

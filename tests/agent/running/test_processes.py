@@ -87,6 +87,23 @@ def test_a_process_is_found_by_the_devices_that_it_holds_and_not_by_names():
 def test_a_process_that_holds_no_device_has_no_row():
     with started(HOLDER, "/dev/null", "") as child:
         assert child.pid not in rows()
+        assert processes._row(processes.Reader(child.pid, "/proc")) == (None, [])  # or no longer holds it
+
+
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_of_many_descriptors_the_first_are_looked_at(most: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(processes, "DESCRIPTORS", most)
+    with started(IN_A_NAMESPACE) as child:
+        reader = processes.Reader(child.pid, "/proc")
+        descriptors = len(reader.names("fd"))
+        looked: list[str] = []
+        link = reader.link
+        monkeypatch.setattr(reader, "link", lambda name: looked.append(name) or link(name))
+        processes.held_by(reader)
+
+    assert 2 < descriptors <= 9
+    assert len(looked) == min(most, descriptors)
+    assert (reader.denied == ["the rest of fd"]) is (most < descriptors)
 
 
 def test_the_descriptors_of_a_process_are_devices_and_sockets():

@@ -83,7 +83,9 @@ def test_entries_of_another_nest_are_no_rows_of_the_table():
             found = super().__call__(command, body)
             if command != rdma.TABLES["mr"].command or not isinstance(found, list):
                 return found
-            return [nested(999, row("mr", RECORDED["mr"][0])) + one for one in found]
+            nest = rdma.TABLES["mr"].nest
+            other = nested(nest, attribute(nest + 2, attribute(1, b"other")))
+            return [nested(999, row("mr", RECORDED["mr"][0])) + other + one for one in found]
 
     assert device(told(Newer()))["tables"]["mr"]["rows"] == RECORDED["mr"]
 

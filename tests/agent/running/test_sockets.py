@@ -41,6 +41,19 @@ def test_what_a_connection_moved_is_told_by_its_inode(family, address):
     assert rows[inodes[0]]["received"] == 0
 
 
+def test_this_namespace_is_looked_at_first_and_last_whoever_comes_late(monkeypatch):
+    """Else what its connections moved while others were entered would not count."""
+    place, asked = ("net:[7]", 5), []
+
+    def everywhere(places, deadline, own=True):
+        asked.append((list(places), own))
+        return [(name, [], 0.0) for name, _ in places]
+
+    monkeypatch.setattr(sockets, "_everywhere", everywhere)
+    sockets.read(lambda row: None, 0.0, 0.0, [place])
+    assert asked == [([], True), ([place], False), ([place], True)]
+
+
 def test_a_connection_that_moves_nothing_is_not_told():
     listening = socket.create_server(("127.0.0.1", 0))
     with listening, socket.create_connection(listening.getsockname()) as one, listening.accept()[0]:

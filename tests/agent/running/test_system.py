@@ -62,7 +62,7 @@ def test_peermem_gpus_and_devices_are_told(tmp_path):
     root = tree(tmp_path, {
         "sys/module/nvidia_peermem/refcnt": "7\n",
         "sys/kernel/mm/memory_peers/nv_mem/num_alloc_mrs": "9\n",
-        "sys/kernel/mm/memory_peers/nv_mem/version": "1.3\n",
+        "sys/kernel/mm/memory_peers/nv_mem/version": "2\n",  # of the client, not a count
         "proc/driver/nvidia/gpus/0000:1B:00.0/information": "Model: \t\t NVIDIA H200\nDevice Minor: \t 3\n",
         "sys/bus/pci/devices/0000:1b:00.0/device": "0x2335\n",
         "sys/class/infiniband_verbs/uverbs0/ibdev": "mlx5_0\n",

@@ -162,6 +162,22 @@ def test_a_whole_list_counts_without_the_ratio():
     assert (shape.ranks, shape.per_node, shape.nodes, shape.note) == (8, 4, 2, "")
 
 
+@pytest.mark.parametrize(
+    ("hosts", "gpus", "per_node"), [("aabb", 8, 2), ("aaab", 8, 8), ("aaab", 0, 3), ("aaaa", 0, 4)]
+)
+def test_hosts_with_as_many_ranks_each_show_their_gpus(hosts, gpus, per_node):
+    """Of others the node tells, or the host with most, if the node is not known."""
+    ranks = tuple(NcclRank(n, host, n, "H100") for n, host in enumerate(hosts))
+    assert shape_of(run("all_reduce", [(300.0, 1.9)], ranks), gpus).per_node == per_node
+
+
+@pytest.mark.parametrize(("gpus", "per_node"), [(4, 4), (3, 4), (0, 4), (8, 8), (72, None)])
+def test_a_node_has_at_least_the_gpus_that_the_end_of_a_list_names(gpus, per_node):
+    ranks = listed(70, 71)
+    assert ranks[-1].device == 3
+    assert shape_of(run("all_reduce", [(430.0, 2 * 71 / 72)], ranks), gpus).per_node == per_node
+
+
 def test_the_end_of_a_list_and_the_ratio_give_the_whole():
     shape = shape_of(run("all_reduce", [(430.0, 2 * 71 / 72)], listed(70, 71)), 4)
     assert (shape.ranks, shape.per_node, shape.nodes) == (72, 4, 18)

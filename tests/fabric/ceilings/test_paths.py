@@ -110,6 +110,15 @@ def test_a_second_port_of_a_spark_that_is_down_has_no_effect():
     assert card_chain(functions).unknown == ()
 
 
+def test_a_card_with_one_link_of_unknown_rate_has_no_limit_by_its_links():
+    links = [link("0000:01:00", 32.0, 4), UpstreamLink("0000:02:00", None)]
+    functions = tuple(nic(f"mlx5_{n}", [one], roce(200), card="card") for n, one in enumerate(links))
+    for order in (functions, functions[::-1]):
+        found = card_chain(order)
+        assert found.unknown == ("PCIe link of 0000:02:00",)
+        assert [limit.name for limit in found.limits] == ["port"]
+
+
 def test_a_link_above_ports_that_are_down_carries_nothing():
     """One function of a Spark has an active port: the link of the other functions is not used."""
     functions = tuple(

@@ -100,12 +100,15 @@ def test_expert_parallelism_replaces_the_feed_forward_all_reduces():
     assert rows("decode", "qwen3-235b-a22b", tp=2, ep=2)[ALL_REDUCE].calls == 94 + 1
 
 
-def test_replicas_send_gradients_in_training_and_nothing_else():
-    (gradients,) = rows("training", "qwen2.5-72b", tp=8, dp=4, gpus=8).values()
+@pytest.mark.parametrize("stages", [1, 2])
+def test_replicas_send_gradients_in_training_and_nothing_else(stages):
+    found = rows("training", "qwen2.5-72b", tp=8, pp=stages, dp=4, gpus=8)
+    gradients = found["reduce-scatter and all-gather of gradients"]
     parameters = 72_704_065_536
 
-    assert gradients.network_bytes == 8 * 3 / 4 * parameters / 8 * 2
+    assert gradients.network_bytes == 8 * 3 / 4 * parameters / (8 * stages) * 2
     assert (gradients.calls, gradients.hops) == (2, 3), "reduce-scatter, then all-gather, in a ring of nodes"
+    assert len(found) == stages, "besides, what one stage sends to the next"
     assert rows("prefill", "qwen2.5-72b", tp=8, dp=4, gpus=8) == {}
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from gdrkit.fabric.nccl.graph import GPU, NcclSystem
 from gdrkit.fabric.nccl.search import local_nets
+from gdrkit.fabric.nccl.system import bus_id
 from gdrkit.formats.errors import FormatError
 from gdrkit.programs.nccl.releases import NEWEST, OLDEST, release
 from tests.fabric.nccl.nccl_topologies import (
@@ -25,6 +26,24 @@ from tests.work import steps
 BROADCOM = 'vendor="0x1000" device="0xc010" subsystem_vendor="0x1000" subsystem_device="0xa096"'
 GEN5_UPPER = 'vendor="0x1000" device="0xc030" subsystem_vendor="0x1000" subsystem_device="0x0001"'
 GEN5_LOWER = 'vendor="0x1000" device="0xc030" subsystem_vendor="0x1000" subsystem_device="0x1004"'
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0000:1b:00.0", 0x1B000),
+        ("0000:1B:00.0", 0x1B000),
+        ("00000001:1b:00.0", 0x11B000),
+        ("0000:1b:00.0 8", 0x1B000),  # it ends at the first other character
+        ("0000:1b:00.x1", 0x1B00),
+        ("x1b", 0),
+        ("", 0),
+    ],
+)
+def test_an_address_is_read_as_nccl_reads_it(text, number):
+    assert bus_id(text) == number
+
+
 NVSWITCH = '<nvlink target="fffffff:ff:ff.0" count="{}" tclass="0x068000"/>'
 
 

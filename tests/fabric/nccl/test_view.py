@@ -122,6 +122,14 @@ def test_a_geforce_is_not_direct_where_the_file_leaves_its_support_open():
         assert judge(read(own), {}).pairs[NEAR].receive.direct is direct
 
 
+def test_a_gpu_without_memory_of_its_own_is_not_direct_whatever_the_file_says():
+    text = TWO_SOCKETS.format(gdr=1)
+    for device, because in (("0x2e12", "this GPU has no memory of its own"), ("0x2330", "")):
+        own = text.replace('busid="0000:1b:00.0" class', f'busid="0000:1b:00.0" device="{device}" class')
+        found = judge(read(own), {}).pairs[NEAR].receive
+        assert (found.direct, found.because[:34].strip()) == (not because, because)
+
+
 def test_what_nccl_reads_from_its_machine_is_not_called_a_refusal():
     """The form of AWS's g5.48xlarge file: places of functions, and nothing else."""
     bare = '<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/></cpu></system>'

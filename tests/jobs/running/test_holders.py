@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gdrkit.jobs.running.holders import owners
+from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, owners
 from gdrkit.jobs.running.record import decode
 from tests.agent.running.kernel import RECORDED
 from tests.jobs.running.records import device, held, judged, process, record
@@ -34,6 +34,20 @@ def test_the_guests_objects_have_the_owners_that_its_programs_printed():
     }  # fmt: skip
     assert held_by.nobody["rxe0"].regions == [2097152]
     assert held_by.by_process[169]["rxe0"].connected == 1
+
+
+@pytest.mark.parametrize(
+    ("packets", "seconds", "rate"),
+    [
+        (None, 1.0, None),
+        (50, SHORTEST_S / 2, None),
+        (50, SHORTEST_S, int(50 / SHORTEST_S)),
+        (50, 0.5, 100),
+        (0, 0.5, 0),
+    ],
+)
+def test_packets_have_a_rate_over_an_interval_that_is_long_enough(packets, seconds, rate):
+    assert Holdings(device="mlx5_0", packets=packets, seconds=seconds).packets_per_s == rate
 
 
 def test_what_is_not_owned_is_in_the_document():

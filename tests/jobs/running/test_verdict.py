@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence
+from gdrkit.facts.usage import parse_buffers
 from gdrkit.jobs.running.document import exit_code
 from tests.jobs.running.records import (
     GB10,
@@ -190,6 +191,16 @@ def test_an_open_buffer_that_a_nic_is_attached_to_is_direct_without_a_region(ope
     made = record(process(701, buffers=buffers), buffers=with_table((8 * MIB, "nv_dmabuf", NIC)))
 
     assert decided(made)[0] == path
+
+
+def test_buffers_without_a_number_are_not_taken_for_one_another():
+    """Before 5.10 the table has none, and a process may not show that of its own."""
+    table = bufinfo((8 * MIB, "nv_dmabuf", NIC)).replace("\t00000001\t<none>", "")
+    own = [{"size": 8 * MIB, "count": 2, "exp_name": "nv_dmabuf"}]
+    made = record(process(701, buffers=own), buffers=[{"text": table, "truncated": False}])
+
+    assert [(one.inode, one.devices) for one in parse_buffers(table)] == [(None, (NIC,))]
+    assert decided(made)[0] == "unknown"
 
 
 def test_a_table_that_is_cut_off_decides_nothing():

@@ -271,6 +271,13 @@ def test_a_report_that_is_cut_off_does_not_show_that_every_pair_failed():
     assert "does not show whether other pairs worked" in found.text
 
 
+def test_the_hosts_of_eight_pairs_are_enough_to_start_with():
+    one = PAIR.format(memory="", how="tool run failed")
+    pairs = [one.replace("rank=1", f"rank={n}").replace("n2", f"n{n}") for n in range(2, 11)]
+    hosts = only(report(*pairs), *PROBLEMS).todo.partition(";")[0]
+    assert hosts == "run gdr doctor on n1 and " + " and ".join(f"n{n}" for n in range(2, 10))
+
+
 def test_an_ok_that_was_skipped_is_no_result():
     found = read(report("[OK] net bw: skipped (single host or no network transport)"))
 

@@ -51,6 +51,8 @@ def test_one_run():
 
 def test_all_records_are_kept_in_the_order_of_their_lines():
     assert [found.line for found in parse(RUN).records] == list(range(1, RUN.count("\n") + 1))
+    apart = RUN.replace("\n", "\nstep 1: loss 2.3\n")
+    assert [found.line for found in parse(apart).records] == list(range(1, apart.count("\n"), 2))
 
 
 def test_a_log_without_a_version_has_none():

@@ -37,6 +37,23 @@ def test_a_replaced_and_a_restored_file_keep_owner_mode_and_attributes(tmp_path)
     assert sorted(p.name for p in path.parent.iterdir()) == ["x.conf"]
 
 
+@pytest.mark.parametrize(
+    ("path", "real"),
+    [
+        ("/a/b", "a/b"), ("/a/../c", "c"), ("/a/b/../../c", "c"), ("/../c", "c"), ("/a/./b/..", "a"),
+        ("/up/c", "c"), ("/a/up/b", "a/b"), ("/a/root/c", "c"),
+    ],
+)  # fmt: skip
+def test_two_dots_lead_to_the_folder_above_and_never_above_the_root(tmp_path, path, real):
+    for folder in ("a/b", "c", "a/c"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "up").symlink_to("a/b/../..")
+    (tmp_path / "a/up").symlink_to("b/..")
+    (tmp_path / "a/root").symlink_to("/")
+    with RootFS(str(tmp_path)).folder(path) as fd:
+        assert os.path.samestat(os.fstat(fd), (tmp_path / real).stat())
+
+
 def test_what_a_killed_write_left_behind_is_replaced(tmp_path):
     root = RootFS(str(tmp_path))
     like = FileState(path="/x.conf", mode=0o644, uid=os.geteuid(), gid=os.getegid())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,14 @@ def test_a_relative_state_folder_is_ignored(root, monkeypatch, tmp_path):
         homes.add(store.home(root))
     (only,) = homes
     assert only.startswith(f"{tmp_path}/.local/state/gdrkit/fix/") and len(only.rpartition("/")[2]) == 32
+
+
+def test_a_file_of_our_own_is_for_its_owner_alone(tmp_path: Path):
+    before = os.umask(0)
+    at = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.close(store.open_file(at, "journal", os.O_WRONLY | os.O_CREAT))
+    finally:
+        os.close(at)
+        os.umask(before)
+    assert (tmp_path / "journal").stat().st_mode & 0o7777 == 0o600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.repair.config.boot_check import kind_of
 from gdrkit.repair.config.check import check
 
 
@@ -53,6 +54,14 @@ def test_faults_of_modprobe_d(wrong, found, right):
     assert codes(wrong, "etc/modprobe.d/a.conf") == found
     assert codes(right, "etc/modprobe.d/a.conf") == []
     assert check(right.encode(), "-").documents[0].kind == "modprobe.d"
+
+
+@pytest.mark.parametrize(
+    ("known", "others", "kind"), [(1, 2, ""), (1, 1, ""), (2, 1, "modprobe.d"), (0, 0, "")]
+)
+def test_most_lines_of_modprobe_d_are_directives(known: int, others: int, kind: str):
+    text = "# options x y=1\n" + "blacklist nouveau\n" * known + "another line\n" * others
+    assert kind_of("notes.txt", text) == kind
 
 
 def test_prose_and_scripts_are_not_modprobe_d():

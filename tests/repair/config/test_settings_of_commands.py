@@ -69,6 +69,7 @@ def test_a_setting_that_is_not_read_is_no_all_clear(text: str):
     assert [(fault.line, fault.severity, fault.path) for fault in found.faults] == [
         (2, "unreadable", "NCCL_IB_DISABLE")
     ]
+    assert ("has its value from OFF" in found.faults[0].seen) is ("$OFF" in text)
 
 
 @pytest.mark.parametrize(

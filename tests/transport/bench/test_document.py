@@ -17,6 +17,7 @@ from gdrkit.transport.bench.document import (
     PathBound,
     PathRun,
     SizePoint,
+    _Axis,
     as_text,
     limit_of,
     size,
@@ -48,6 +49,24 @@ DOCUMENT = BenchDocument(
 
 
 SCHEMA = msgspec.json.schema(BenchDocument)
+
+
+@pytest.mark.parametrize(
+    ("axis", "marks"),
+    [
+        (_Axis(1024, 4096, 2), [1024, 2048, 4096]),
+        (_Axis(1023, 4097, 2), [1024, 2048, 4096]),
+        (_Axis(1025, 4095, 2), [2048]),
+        (_Axis(1, 100, 10), [1, 2, 5, 10, 20, 50, 100]),
+    ],
+)
+def test_an_axis_has_marks_from_one_end_to_the_other(axis, marks):
+    assert axis.marks() == pytest.approx(marks)
+
+
+def test_the_smallest_and_the_largest_size_are_marked():
+    shown = ElementTree.fromstring(svg(DOCUMENT)).iter("{http://www.w3.org/2000/svg}text")
+    assert {size(1 << 20), size(256 << 20)} <= {element.text for element in shown}
 
 
 def test_the_document_matches_its_published_schema():

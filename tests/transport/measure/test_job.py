@@ -13,9 +13,17 @@ from gdrkit.transport import TransportError
 from gdrkit.transport.measure import job, remote
 from gdrkit.transport.measure.job import MeasureEnd, measure
 from gdrkit.transport.measure.peer import PeerTask
+from gdrkit.transport.measure.sweep import _point
 from tests.transport.measure import A_SHELL_FOR_SSH
 
 SIZES = (1, 4096, 300_000)
+
+
+@pytest.mark.parametrize(("count", "tail"), [(1, 0), (2, 1), (99, 98), (100, 99), (101, 99), (200, 198)])
+def test_the_slowest_of_a_hundred_is_left_out(count: int, tail: int):
+    samples = [float(number + 1) for number in range(count)]
+    found = _point(1000, samples[::-1], 1.0)
+    assert (found.repeats, found.tail_us) == (count, (tail + 1) * 1e6)
 
 
 @pytest.mark.parametrize("path", ["tcp", "shared"])

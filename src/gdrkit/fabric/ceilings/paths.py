@@ -201,7 +201,7 @@ def card_chain(functions: tuple[NicFunction, ...]) -> Chain:
     links, busy = own_links(functions), active_ports(functions)
     unknown = [f"PCIe link of {name}" for name, link in links.items() if link.pcie is None]
     pcie = [link.pcie for link in links.values() if link.pcie is not None]
-    if pcie and not unknown:
+    if pcie and len(pcie) == len(links):
         words = describe_link(pcie[0])
         words = words if len(pcie) == 1 else f"{len(pcie)} links, each {words}"
         limits.append(Limit("nic-link", names, words, total(both_ways(link) for link in pcie), ()))

@@ -80,16 +80,15 @@ def environment(lines: list[CheckLine]) -> Iterator[Statement]:
     """Statements about variables that differ, and about what their values bring about."""
     for name, values in differing(lines).items():
         shown = [f"{_value(one)} on {one.ranks}" for one in values]
-        effects = [codes_of((NCCL,), name, one.value) for one in values if one.value != UNSET]
-        decides = name in COMPARED or any(effects)
+        given = [one for one in values if one.value != UNSET]
+        effects = [effect for one in given for effect in _effects(name, one)]
+        decides = bool(name in COMPARED or effects)
         yield Statement(
             effect=Effect.CAUSE if decides else Effect.NOTE, check=CHECK, line=values[0].line,
             codes=("env-differs-between-ranks",) if decides else (), text=f"{name} is {', '.join(shown)}",
             todo="" if name in OF_EACH_HOST else _todo(name, values),
         )  # fmt: skip
-        for one in values:
-            if one.value != UNSET:
-                yield from _effects(name, one)
+        yield from effects
         if name == HCA:
             yield from _fewer_devices(values)
     for line in lines:

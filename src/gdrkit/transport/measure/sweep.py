@@ -160,7 +160,7 @@ def _stream(connection: Connection, what: Buffer, count: int, *, sending: bool) 
 
 def _point(size: int, samples: list[float], streamed: float) -> SweepPoint:
     median = statistics.median(samples)
-    tail = sorted(samples)[min(len(samples) - 1, int(len(samples) * 0.99))]
+    tail = sorted(samples)[int(len(samples) * 0.99)]
     return SweepPoint(
         size, len(samples), median * 1e6, tail * 1e6, size / median / 1e9, size / streamed / 1e9, True
     )

@@ -21,6 +21,7 @@ from gdrkit.evidence import (
 from gdrkit.evidence.missing import denied, timed_out
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import (
+    KEPT_BYTES,
     Node,
     each_known,
     fact,
@@ -89,6 +90,14 @@ def test_a_file_read_by_two_facts_is_read_once_and_cited_by_both():
     for question in (length, log):
         assert here.trail(question).sources == (Source("log"),)
     assert here.host.opened == ["log"]
+
+
+@pytest.mark.parametrize(("size", "times"), [(0, 1), (KEPT_BYTES, 1), (KEPT_BYTES + 1, 2)])
+def test_a_large_file_is_not_kept_but_read_again(size: int, times: int):
+    here = node(large=bytes(size))
+    assert [len(here.read("large")) for _ in range(2)] == [size, size]
+    assert here.host.opened == ["large"] * times
+    assert KEPT_BYTES == 65_536
 
 
 def test_an_error_is_remembered_too():
@@ -259,7 +268,7 @@ def test_an_answer_based_on_a_supposition_is_assumed():
     after = node().after("add more", [number.becomes(10, "a")])
     double(after)
 
-    assert after.trail(double).confidence is Confidence.ASSUMED
+    assert after.trail(double).confidence is after.confidence(double) is Confidence.ASSUMED
     number(after, "b")
     assert after.trail(number, "b").confidence is Confidence.CERTAIN
 
