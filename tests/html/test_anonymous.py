@@ -83,7 +83,7 @@ def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_group
 @pytest.mark.parametrize(
     ("target", "kept"),
     [
-        ("/home/ann/gpu0.tar.gz", "gpu0.tar.gz"),
+        ("/home/alice/gpu0.tar.gz", "gpu0.tar.gz"),
         ("gpu0.tar.gz", "gpu0.tar.gz"),
         ("ssh://ann@gpu0", "ssh://ann@gpu0"),
     ],
