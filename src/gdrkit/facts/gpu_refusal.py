@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.driver import driver_build, driver_flavour, gpu_information
 from gdrkit.facts.driver_log import since_driver_load
@@ -95,13 +95,8 @@ def refusal_reason(node: Node, gpu: PciGpu) -> Reason | None:
         if (found := _NO_WINDOW.search(line.text)) and found["slot"] == gpu.address:
             node.cite(DMESG.line, text=line.text, line=line.number)
             return Reason.WINDOW
-    try:
-        bar1_bytes(node, gpu.address)
-    except EvidenceAbsent:
-        return Reason.WINDOW
-    except EvidenceMissing:
-        return None
-    return None
+    has_window = if_missing(True, lambda: bool(if_absent(0, bar1_bytes, node, gpu.address)))
+    return None if has_window else Reason.WINDOW
 
 
 def _lacks_open_modules(node: Node, gpu: PciGpu) -> bool:
