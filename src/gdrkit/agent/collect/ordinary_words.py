@@ -7,88 +7,88 @@ called `options`, modprobe.d would have no options. Written by tools/pages.py; o
 from .usual_words import USUAL
 
 _WORDS = """
-    abbrev abgelaufen aborted about above absent accelerate accelerated accelerator accept accepts access
-    accessed accesses accessible accord account acknowledge acquired across acscap acsctl action activating
-    active actual added additional address addresses addressing adres adresse advanced affected affinity
-    after again against agent agree ailed akmod akmods algorithm alias aliases aligned alike alive alloc
-    allocare allocatable allocate allocated allocator allouer allow allowed allowpeermapping allows alocar
-    alone already although always amazon amazonaws ambiguous amdgpu amdkfd among ampere anonymize another
-    answer answering answers anymore apiversion apple applicable application apply apptainer architecture
-    argomento argument argumento arguments armed armthumb arquivo array arrive ascii asignar asked assigned
-    assignment assisted assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached
-    attaching attempt attempted attempts attente attribute attributes attrs aucun audit augment
-    ausgabefehler authattrs autoinstall auxiliary available avoids aware backend backslashreplace bandwidth
-    banner barrier based batch batchsize because before begin beginning begins behave behind believed belong
-    belongs below berechtigung between beyond bfail bhyve binaries blacklist blacklisted blackwell blladdr
-    block blocking blocks bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets
-    bregist bridge bridges brings broken buffer buffers buffsize bufinfo build buildibvsymbols building
-    builds built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling
-    calls cannot capabilities capability capable capeff carries catalog caught cause ceiling centos
-    certificate cgroup change changed changes channel channels charp chassis chcon check checking checksum
-    choose chosen chunk chwilowo claimed claims class cleanup client clique cliqueid cliquerank cliquesize
-    closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected
-    collective collectives collnet combine command commands commid commit common communicate communication
-    communicator communicators compare compared compares comparison compat compatible compile compiled
-    compiler complete completed completion completions component compress compressed compression compromised
-    compute computing concern conda conex conexi confidential confidentiality config configuration configure
-    configured congestion connect connected connection connections connects connectx connessione connexion
-    consistent construct consumer container containerd containerenv containers content context contexts
-    continuing control controller controllers copied copies coreos coreutils corporation corrected
-    corrisponde corrupt corrupted costs could couldn cound count counter counters counts cpuinfo cpulist
-    crash crashes create created createlistensocket creating creation credits cross crossed crosses crypto
-    cudacachingallocator cudadev cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver
-    cudaerrormemoryallocation cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute
-    cufile cufileop cufio cuinit cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange
-    cumemgethandleforaddressrange cumemimportfromshareablehandle current currently customization czenie
-    daemon daemonset damage datadirectnic datapath datei ddebug debian debug debugging decide decides
-    decision declaration declare declared decompress decompression deepep deeplearning deepseek deepspeed
-    default defer defined degraded delay demand denegado denied dependencies dependency depending depends
-    depline depmod deprecated depth describe description descriptor destination detect detected determine
-    devcap devcomm device deviceapi deviceids devices devindex devinfo devmem diagnostics diags differ
-    different differently differs digest direcci direct direction directly directnic directories directorio
-    directory directtrans diret dirname disable disabled disabling disaggregation disagrees discards
-    dispatch disponibile disponible dispositivo distance distant distributed distribution distributions
-    dlerror dlopen dlvsym dmabuf dmabufenable dmabufsupported dmesg docker dockerenv dockerfile doctor doesn
-    domain doorbell dossier double drain driver driverbuild drivers drives dropped drops dstrank dummy
-    duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg
-    ebusy ecaps ecure editable edition eexist efadv efault efivarfs efivars egressctrl ehostunreach eingabe
-    einval either ekeyexpired ekeyrejected ekeyrevoked eligible eloop elsewhere embedded empty emulated
-    emulation enable enabled enables enabling ended endere endpoint enetunreach enforce enforced engine
-    enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries entry
-    entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
-    eprotonosupport equal erange erdma erlaubt errato erreur errno error errore errornum errors esgotado
-    esistente estimate ethernet ethtool etimedout event events every everything evidence exactly examples
-    exceeded exception excluded excluding exclusive exhausted exist existe exists exiting expandable
-    expected expects expir expirada expiration expired explicitly export exported exporter exports
-    exporttoshareablehandle express extend extended external extra fabric fabricmanager factor facts failed
-    failing failover fails failure fallback fallen falling false family farther faster fastsocket fatal
-    fault feature features fedora fence fermi fewer ficheiro fichero fichier field fields filename files
-    filter filtered filters findings findlocalcpu finds finish finit firewall firmware first fixed flags
-    flash flavor flavour flowed flush folder follows forbids force forced forces format former found
-    fragmented framebuffer framework frees frequently front fully function functional functionality
-    functions fused garden gathered gaudi gbits gdaki gdrapi gdrcopy gdrdma gdrdrv gdrkit gdrwrap gdscheck
-    geforce gefunden general generation generic getbcmgen getibdevicename getinfo getting gintype github
-    given gives global globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx gpumem
-    gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group groups grubby grubenv
-    guide halted handle handler handles handling hangs happens hardware harmless hashalgo hauptspeicher
-    header headers health healthmask helper hexint highest holders hooks hostid hostname hosts https hyper
-    hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs ibvsymbols ibvwrap ibwarn
-    identifier iface ifname ifnames ignition ignore ignored ignores ignoring image implemented implementer
-    import imported importer importerror imports imposs impossibile inaccessible inactive inbox include
-    incompatibility incompatible incomplete inconclusive incorrect incorrecta index indicates indirect
-    indirizzo indispon inexistente infiniband information inherit inheriting initcall initialised
+    abbrev abgelaufen aborted about above abric absent accelerate accelerated accelerator accept accepts
+    access accessed accesses accessible accord account acknowledge acquired across acscap acsctl action
+    activating active actual added additional address addresses addressing adres adresse advanced affected
+    affinity after again against agent agree ailed akmod akmods algorithm alias aliases aligned alike alive
+    alloc allocare allocatable allocate allocated allocator allouer allow allowed allowpeermapping allows
+    alocar alone already although always amazon amazonaws ambiguous amdgpu amdkfd among ampere anager
+    anonymize another answer answering answers anymore apiversion apple applicable application apply
+    apptainer architecture argomento argument argumento arguments armed armthumb arquivo array arrive ascii
+    asignar asked assigned assignment assisted assumed assuming asymmetri asymmetric async atomic atomics
+    atsctl attach attached attaching attempt attempted attempts attente attribute attributes attrs aucun
+    audit augment ausgabefehler authattrs autoinstall auxiliary available avoids aware backend
+    backslashreplace bandwidth banner barrier based batch batchsize because before begin beginning begins
+    behave behind being believed belong belongs below berechtigung between beyond bfail bgrid bhyve binaries
+    blacklist blacklisted blackwell blladdr block blocking blocks bluefield board bochs bonded bootctl boots
+    bootstrap bounced bound bounds brackets bregist bridge bridges brings broken bstarted buffer buffers
+    buffsize bufinfo build buildibvsymbols building builds built builtin bumblebee buses busid busybox bytes
+    cable cache callback callbacks called calling calls cannot capabilities capability capable capeff
+    carries catalog caught cause ceiling centos certificate cgroup change changed changes channel channels
+    charp chassis chcon check checking checksum choose chosen chunk chwilowo claimed claims class cleanup
+    client clique cliqueid cliquerank cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal
+    cmdline cmpltredir coherent collect collected collective collectives collnet combine command commands
+    commid commit common communicate communication communicator communicators compare compared compares
+    comparison compat compatible compile compiled compiler complete completed completion completions
+    component compress compressed compression compromised compute computing concern conda conex conexi
+    confidential confidentiality config configuration configure configured congestion connect connected
+    connection connections connects connectx connessione connexion consistent construct consumer container
+    containerd containerenv containers content context contexts continuing control controller controllers
+    copied copies coreos coreutils corporation corrected corrisponde corrupt corrupted costs could couldn
+    cound count counter counters counts cpuinfo cpulist crash crashes create created createlistensocket
+    creating creation credits cross crossed crosses crypto cudacachingallocator cudadev
+    cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver cudaerrormemoryallocation
+    cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute cufile cufileop cufio cuinit
+    cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange cumemgethandleforaddressrange
+    cumemimportfromshareablehandle current currently customization czenie daemon daemonset damage
+    datadirectnic datapath datei ddebug debian debug debugging decide decides decision declaration declare
+    declared decompress decompression deepep deeplearning deepseek deepspeed default defer defined degraded
+    delay demand denegado denied dependencies dependency depending depends depline depmod deprecated depth
+    describe description descriptor destination detect detected determine devcap devcomm device deviceapi
+    deviceids devices devindex devinfo devmem diagnostics diags differ different differently differs digest
+    direcci direct direction directly directnic directories directorio directory directtrans diret dirname
+    disable disabled disabling disaggregation disagrees discards dispatch disponibile disponible dispositivo
+    distance distant distributed distribution distributions dlerror dlopen dlvsym dmabuf dmabufenable
+    dmabufsupported dmesg docker dockerenv dockerfile doctor doesn domain doorbell dossier double drain
+    driver driverbuild drivers drives dropped drops dstrank dummy duplicate dwords dynamic dynamo dyndbg
+    dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps ecure editable edition eexist
+    efadv efault efivarfs efivars egressctrl ehostunreach eingabe einval either ekeyexpired ekeyrejected
+    ekeyrevoked eligible eloop elsewhere embedded empty emulated emulation enable enabled enables enabling
+    encryption ended endere endpoint enetunreach enforce enforced engine enodev enoent enoexec enokey enomem
+    enopkg enospc enosys enotsupp enough entrada entries entry entrypoint enumerated environ environment
+    environments enxio eopnotsupp eperm epexception eprotonosupport equal erange erdma erlaubt errato erreur
+    errno error errore errornum errors esgotado esistente estimate ethernet ethtool etimedout event events
+    every everything evidence exactly examples exceeded exception excluded excluding exclusive exhausted
+    exist existe exists exiting expandable expected expects expir expirada expiration expired explicitly
+    export exported exporter exports exporttoshareablehandle express extend extended external extra fabric
+    fabricmanager factor facts failed failing failover fails failure fallback fallen falling false family
+    farther faster fastsocket fatal fault feature features fedora fence fermi fewer ficheiro fichero fichier
+    field fields filename files filter filtered filters findings findlocalcpu finds finish finit firewall
+    firmware first fixed flags flash flavor flavour flowed flush folder follows forbids force forced forces
+    format former found fragmented framebuffer framework frees frequently front fully function functional
+    functionality functions fused garden gathered gaudi gbits gdaki gdrapi gdrcopy gdrdma gdrdrv gdrkit
+    gdrwrap gdscheck geforce gefunden general generation generic getbcmgen getibdevicename getinfo getting
+    gintype github given gives global globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx
+    gpumem gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group groups grubby
+    grubenv guest guide halted handle handler handles handling hangs happens hardware harmless hashalgo
+    hauptspeicher header headers health healthmask helper hexint highest holders hooks hostid hostname hosts
+    https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs ibvsymbols ibvwrap
+    ibwarn identifier iface ifname ifnames ignition ignore ignored ignores ignoring image implemented
+    implementer import imported importer importerror imports imposs impossibile inaccessible inactive inbox
+    include incompatibility incompatible incomplete inconclusive incorrect incorrecta index indicates
+    indirect indirizzo indispon inexistente infiniband information inherit inheriting initcall initialised
     initialization initialize initialized initializer initializing initiated initr initramfs initrd
     initstate inittransportsrank inline innotek input insert inside insmod install installation installed
     installer installtime instance instances instead insufficient integrated integrity intel intended inter
     interface internal internode interval intranode intree inuse invalid invalidate invalide invbool
-    inventory inversion invoking ioctl iommu ionic irdma isolates issue issues items itself iwarp jetson
-    jetsons joined journalctl journald judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig
-    kernelopts kernels kernelsymbol kernelver kexec keyring kinds known knows kobject ksymtab kubectl
-    kubepods kubernetes kvcache label lacks lanes laptop large latency later latest launch layer layers
-    layout layouts ldconfig least leave leaves legacy legacypeermem legend length letter level levels
-    libcuda libcudart libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs libkmod libnccl
-    libnixl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct libucx
-    license likely limit limited limits lines linkage linkonce links linux listed listen lists little
+    inventory inversion invoking ioctl iommu ionic irdma isolates isolation issue issues items itself iwarp
+    jetson jetsons joined journalctl journald judges kallsyms katalogu keeps keine kepler kernel
+    kernelmoduleconfig kernelopts kernels kernelsymbol kernelver kexec keyring kinds known knows kobject
+    ksymtab kubectl kubepods kubernetes kvcache label lacks lanes laptop large latency later latest launch
+    layer layers layout layouts ldconfig least leave leaves legacy legacypeermem legend length letter level
+    levels libcuda libcudart libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs libkmod
+    libnccl libnixl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct
+    libucx license likely limit limited limits lines linkage linkonce links linux listed listen lists little
     livepatch lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized localrank
     localranks localread locate lockdown locked logged longer looked looks lookup losing lowest lscpu
     lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfig machineconfiguration machined
