@@ -5,6 +5,7 @@ import pytest
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.passthrough import passthrough_argument, passthrough_costs_cuda
 from gdrkit.facts.pci import iommu_group
+from gdrkit.node import Node
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from gdrkit.verdict.cells import paths_closed_by
@@ -54,9 +55,17 @@ def test_an_architecture_that_is_not_known_gets_none():
         passthrough_argument(node)
 
 
+LOG = {("dmesg",): "[    0.000000] Linux version 6.11.0\n"}
+
+
+def translating(outline: str, commands: dict[tuple[str, ...], str]) -> Node:
+    return machine(outline, spec={"iommu": "DMA-FQ"}, files=kernel("6.11.0", "aarch64"), commands=commands)
+
+
 def test_before_linux_6_11_a_coherent_gpu_keeps_translation_because_passthrough_costs_cuda():
     old, new = (
-        machine(GH200, spec={"iommu": "DMA"}, files=kernel(k, "aarch64")) for k in ("6.8.0", "6.11.0")
+        machine(GH200, spec={"iommu": "DMA"}, files=kernel(k, "aarch64"), commands=LOG)
+        for k in ("6.8.0", "6.11.0")
     )
     passed(old, iommu_translating)
     with pytest.raises(EvidenceMissing):
@@ -71,13 +80,12 @@ def test_before_linux_6_11_a_coherent_gpu_keeps_translation_because_passthrough_
 def test_translation_is_a_note_where_nics_reach_gpu_memory_through_the_cpu_anyway():
     """On a GH200. Not below a common switch, as with a Data Direct function, or with another GPU."""
     direct, gh200, h100 = (
-        failed(
-            machine(outline, spec={"iommu": "DMA-FQ"}, files=kernel("6.11.0", "aarch64")), iommu_translating
-        )
-        for outline in (DIRECT, GH200, SERVER)
+        failed(translating(outline, LOG), iommu_translating) for outline in (DIRECT, GH200, SERVER)
     )
     assert (direct.as_expected, gh200.as_expected, h100.as_expected) == (False, True, False)
     assert gh200.advice.startswith("Nothing, unless")
+    missing(translating(GH200, {}), iommu_translating)  # whether a program asks for another mapping
+    assert failed(translating(SERVER, {}), iommu_translating).advice == h100.advice
 
 
 @pytest.mark.parametrize(

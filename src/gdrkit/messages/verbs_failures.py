@@ -15,7 +15,13 @@ from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, EOPNOTSUPP, EPROTONOS
 
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
 
-NO_DMABUF = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp", "verbs-lacks-dmabuf")
+NO_DMABUF = (
+    "dmabuf-mr-refused",
+    "kernel-lacks-dmabuf",
+    "kernel-lacks-odp",
+    "verbs-lacks-dmabuf",
+    "provider-lacks-dmabuf",
+)
 
 _UNCLAIMED = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
 """Why ibv_reg_mr returns EFAULT for GPU memory. In the API since MOFED 5.1 the core first pins the pages

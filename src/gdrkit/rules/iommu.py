@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.acs_layout import AcsLayout, LayoutNeeds, group, layout_needs
-from gdrkit.facts.driver_log import last_line_if_any
-from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.driver_log import last_line, last_line_if_any
+from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_argument, passthrough_costs_cuda
 from gdrkit.facts.pci import gpu_at, gpus, iommu_type, numa_node
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
@@ -34,8 +34,8 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
 
     Cost: Registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But a
     switch cannot route the translated addresses, so all traffic goes through the CPU. Where that is not
-    possible, transfers fail. A GH200's memory is reached through the CPU in either mode: there it is a note,
-    and what the translation itself costs is not known.
+    possible, transfers fail. A GH200's or GB10's memory is reached through the CPU in either mode: there it
+    is a note, and what the translation itself costs is not known.
 
     How to tell: `readlink /sys/bus/pci/devices/<address>/iommu_group` ends with the group of the NIC, and
     `cat /sys/kernel/iommu_groups/<group>/type` prints DMA or DMA-FQ. The type identity is good, and so is a
@@ -62,7 +62,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
             return Passed(f"{kind}, as passing GPUs through to virtual machines requires")
         if if_missing(False, passthrough_costs_cuda, node):
             return Passed(f"{kind}, which CUDA needs before Linux 6.11 on this GPU")
-        if if_missing(False, _is_reached_by_cpu, node):
+        if _is_reached_by_cpu(node):
             return Failed(
                 seen=f"IOMMU group of type {kind}, as on any Arm server without a setting",
                 expected="",
@@ -83,15 +83,23 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
 
 @fact
 def _is_reached_by_cpu(node: Node) -> bool:
-    """Whether every GPU is coherent with its CPU, and no Data Direct function and no program is known to ask
-    for another mapping: NICs reach its memory as that of the CPU, over NVLink-C2C, whatever the IOMMU does.
+    """Whether every GPU shares the CPU's memory or is coherent with it, and no Data Direct function and no
+    program is known to ask for another mapping: NICs reach its memory as that of the CPU, whatever the IOMMU
+    does.
+
+    Raises EvidenceMissing where only the kernel log shows whether a program asks.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c, which maps a coherent GPU's memory so
     unless a program asks for FORCE_PCIE."""
-    found = gpus(node)
-    if not found or not all(is_coherent(node, gpu) for gpu in found) or data_direct_functions(node):
+    if not if_missing(False, _are_of_the_cpu, node):
         return False
-    return if_missing(None, last_line_if_any, node, FORCE_PCIE) is None
+    return last_line(node, FORCE_PCIE) is None
+
+
+def _are_of_the_cpu(node: Node) -> bool:
+    found = gpus(node)
+    near = all(is_integrated(node, gpu) or is_coherent(node, gpu) for gpu in found)
+    return bool(found) and near and not data_direct_functions(node)
 
 
 def _advice(node: Node) -> str:
