@@ -132,7 +132,7 @@ def test_tests_of_machines_fleets_and_commands_pass_without_any_of_them(tmp_path
     every = [one for programs, _ in SETS.values() for one in programs]
     done = pytest_without(every, tmp_path, "-n2", "-m", "not slow", *RUN)
     assert done.returncode == 0, f"GDRKIT_SEED={SEED}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-    assert how_to_install("depmod") in done.stdout and re.search(r"\d{3,} passed", done.stdout)
+    assert how_to_install("depmod") in done.stdout and re.search(r"\d{2,} passed", done.stdout)
 
 
 def test_a_hidden_program_can_not_be_started(tmp_path):

@@ -3,7 +3,9 @@
 import pytest
 
 from gdrkit.evidence import Source
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.expectation import Supplied, expectation
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.observed import Observer
 from gdrkit.formats.expectation import Expectation, parse
 from gdrkit.node import Node
@@ -131,7 +133,7 @@ def failed_one(node: Node, rule) -> Failed:
 
 class TestNicMissing:
     def test_the_gpu_whose_rail_has_no_nic_is_blocked(self):
-        node = compared(*rails(3), rail(3, nic=""))
+        node = compared(*rails(3), rail(3, nic="")).after("driver", [is_loaded.becomes(True, DRIVER)])
         state = judged(node).of("nccl")
         found = [o for o in outcomes(node, expected_nic_missing) if isinstance(o, Failed)]
 

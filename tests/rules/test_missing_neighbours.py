@@ -2,6 +2,8 @@
 
 import pytest
 
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
@@ -36,6 +38,7 @@ def rails(count: int) -> list[str]:
 class TestNicMissing:
     def test_the_gpu_whose_switch_has_no_nic_is_blocked_by_that_and_not_by_distance(self):
         node = machine("".join([*rails(3), rail(3, nic="")]))
+        node = node.after("driver", [is_loaded.becomes(True, DRIVER)])
         kinds = [type(outcome) for outcome in outcomes(node, nic_missing)]
         state = judged(node).of("nccl")
 

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from gdrkit.agent.native import cuda as binding
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.modules import is_loaded
 from gdrkit.transport import PathOption, TransportError, path_options, paths
 from gdrkit.transport.measure.remote import _packed
 from gdrkit.transport.native import cuda as native_cuda
@@ -23,7 +25,8 @@ def by_name(found: tuple[PathOption, ...]) -> dict[str, PathOption]:
 
 
 def test_an_integrated_gpu_has_host_mapped_and_no_direct_path() -> None:
-    found = by_name(path_options.judged(machine(SPARK), "000f:01:00.0", "rocep1s0f1"))
+    node = machine(SPARK).after("driver", [is_loaded.becomes(True, DRIVER)])
+    found = by_name(path_options.judged(node, "000f:01:00.0", "rocep1s0f1"))
     assert found["dmabuf"].usable == found["peermem"].usable == "no"
     assert found["host-mapped"].usable != "no"
     assert any(reason.evidence for reason in found["dmabuf"].reasons)

@@ -14,7 +14,7 @@ def at_pair(by_gpu: str, by_cpu: str, consumer: str = "nccl-gin") -> tuple[PathS
     def path(name: Path, state: str) -> PathState:
         return PathState(
             path=name, consumer=consumer, direction="both", state=State(state), blocked_by=(),
-            cause=None, open=(), missing=(), confidence=Confidence.CERTAIN,
+            causes=(), open=(), missing=(), confidence=Confidence.CERTAIN,
         )  # fmt: skip
 
     return path(Path.GPU_INITIATED, by_gpu), path(Path.CPU_ASSISTED, by_cpu)

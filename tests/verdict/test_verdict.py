@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from gdrkit.catalogue import ABOUT_GPUS, CODES
+from gdrkit.catalogue import CALLED_FOR_BY, CODES
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import assumptions, judge_node
@@ -27,7 +27,7 @@ from tests.hiding_host import HidingHost
 )
 def test_rules_about_gpus_are_asked_unless_there_is_none_for_sure(name: str, hidden: set[str], asked: bool):
     verdict = judge_node(Node(HidingHost(open_host(str(laid_down(name))), hidden)))
-    about_gpus = [r.rule.code for r in verdict.check_results if CODES[r.rule.code] in ABOUT_GPUS]
+    about_gpus = [r.rule.code for r in verdict.check_results if CODES[r.rule.code] in CALLED_FOR_BY["a GPU"]]
     assert bool(about_gpus) is asked
 
 

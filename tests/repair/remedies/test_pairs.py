@@ -24,7 +24,7 @@ from gdrkit.facts.driver import (
 )
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.gpu_recovery import lost_gpus, recovery
-from gdrkit.facts.gpu_refusal import refusal
+from gdrkit.facts.gpu_refusal import Reason, refusal, refusal_reason
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.kernel_log import KernelLogLine
 from gdrkit.facts.libraries import SharedLibrary, has_dmabuf, nccl_copies, other_libibverbs, verbs_has_dmabuf
@@ -198,6 +198,13 @@ def with_open_modules_on_disk() -> Node:
     return after("dgx-a100-proprietary", disk_driver_flavour.becomes("open"))
 
 
+def refusing_for_want_of_open_modules() -> Node:
+    gpu = gpus(plain("dgx-a100-proprietary"))[0]
+    return after(
+        "dgx-a100-proprietary", refusal.becomes("no entry", gpu), refusal_reason.becomes(Reason.OPEN, gpu)
+    )
+
+
 DERIVED: dict[str, Callable[[], Node]] = {
     "bar1-exhausted": full_window,
     "gpu-needs-reset": lambda: after(
@@ -278,7 +285,7 @@ def test_every_remedy_of_every_rule_is_possible_on_a_node_that_fails_it(tmp_path
     for name in ("ofed-rebuilt", "nv-peer-mem-conflict"):
         (tmp_path / name).mkdir()
         nodes.append(with_inbox_running(name, Path(tmp_path / name)))
-    nodes += [under_nouveau(), with_open_modules_on_disk()]
+    nodes += [under_nouveau(), with_open_modules_on_disk(), refusing_for_want_of_open_modules()]
     lost = PciGpu(address="0000:77:00.0", device_id=_gpu().device_id)
     nodes.append(after(WHOLE, lost_gpus.becomes((lost,))))
     nodes.append(Node(open_host(str(Path(__file__).parents[2] / "rules/dumps/gb300-wrong.json"))))
