@@ -207,7 +207,7 @@ SAMPLES = (
         causes=(
             "nccl-misses-peermem", "peermem-not-loaded", "dmabuf-disabled-by-env", "driver-proprietary",
             "verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused",
-            "gpu-integrated", "gpu-consumer", "gpu-unsupported",
+            "provider-lacks-dmabuf", "gpu-integrated", "gpu-consumer", "gpu-unsupported",
         ),
     ),
     Sample(
