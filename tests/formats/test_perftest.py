@@ -107,6 +107,16 @@ def test_latency():
     assert (row.typical_us, row.average_us, row.average_gb_per_s) == (1.93, 1.94, None)
 
 
+@pytest.mark.parametrize("deviation", ["-nan", "nan"])
+def test_a_row_whose_deviation_is_no_number_is_a_row(deviation: str):
+    """Ten repetitions on a slow clock: the square root of a negative difference. Seen on an emulated CPU."""
+    (row,) = one(LATENCY.replace("0.05  ", deviation)).rows
+    assert (row.size_bytes, row.iterations, row.typical_us, row.average_us) == (2, 1000, 1.93, 1.94)
+    (row,) = one(LATENCY.replace("1.93  ", deviation)).rows
+    assert row.typical_us is None
+    assert one(LATENCY.replace("0.05  ", "nans")).rows == ()
+
+
 def test_both_directions_are_told_by_the_title_or_the_command():
     assert one((HEAD + GBITS).replace("Write BW", "Write Bidirectional BW")).bidirectional
     assert one("ib_write_bw -d mlx5_0 -b 10.0.0.1\n" + GBITS).bidirectional

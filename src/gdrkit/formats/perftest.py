@@ -27,7 +27,7 @@ LINE_CHARACTERS = 1024
 COLUMN = regex(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
 COMMAND = regex(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
 TITLE = regex(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
-NUMBERS = regex(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
+NUMBERS = regex(r"^ *\d+(?:[ \t]+-?(?:[\d.]+|nan)){3,}[ \t]*$")
 OTHER_MAKERS = {
     "AMD": regex(r"--use_rocm\b|^Using ROCm Device\b|\bUse ROCm memory\s*:\s*ON\b", re.MULTILINE),
     "Intel": regex(r"--use_hl\b|\bUse HL memory\s*:\s*ON\b"),
