@@ -252,16 +252,14 @@ def cost(options: argparse.Namespace, links: NodeLinks, product: str, part: str 
     layout = ParallelLayout(
         tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
     )
+    assumed = []
+    if not links.gpus:
+        assumed.append(f"{USUAL_GPUS} GPUs in a node, since this one shows none: name a node that has them")
+    elif part:
+        assumed.append(f"{plural(gpus, 'GPU')} in a node: {part}")
     try:
         model = _model(options.model)
         paths = path_rates(links, min(layout.ranks, gpus))
-        assumed = (
-            [f"{USUAL_GPUS} GPUs in a node, since this one shows none: name a node that has them"]
-            if not links.gpus
-            else [f"{plural(gpus, 'GPU')} in a node: {part}"]
-            if part
-            else []
-        )
         found = document(model, layout, rates_of(product), paths, assumed)
     except CostError as error:
         why = str(error).replace("\n", "\\n")
