@@ -8,8 +8,8 @@ byte is checked. A session ends in one of three ways: in good order, with the de
 (SIGKILL), or with a message that is never sent, whose wait times out. Then the next one connects.
 
 With all three paths in turn on a GPU, a message of one byte stood still in November 2026, wherever its
-stream shared a hardware queue; that is mended, and the run was repeated. With one hardware queue
-(CUDA_DEVICE_MAX_CONNECTIONS=1) and both processes on one GPU, a wait still timed out: docs/transport.md.
+stream shared a hardware queue; that is mended, and the run was repeated. CUDA_DEVICE_MAX_CONNECTIONS=1 makes
+all streams share one: docs/transport.md has those runs.
 
 A byte that differs, a wait of more than a minute, an error that does not belong to the session's end, and a
 process that does not end are failures, and exit code 1. The last line says what memory and how many file
@@ -79,7 +79,9 @@ class Pool:
 
     def _copy(self, destination: int, source: int, size: int) -> None:
         if size:
-            cuda().call("cuMemcpyAsync", destination, source, size, self._stream)
+            # Not fewer than two: with one hardware queue a byte would wait for streams that wait, and the
+            # message that they wait for may be sent after it.
+            cuda().copy(destination, source, max(2, size), self._stream)
             cuda().call("cuStreamSynchronize", self._stream)
 
 

@@ -6,10 +6,11 @@ passes when the earlier work on its stream is done; a wait uses the event's stat
 a stream waits for a word, (int)(word - value) >= 0, and writes one after all earlier work. Calls that need
 a context fail without one. "GPU memory" is host memory that another process can map.
 
-With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies use one queue, and waits for words and writes of words
-another, in the order of the calls: an entry that waits blocks all later entries, whatever their stream.
-Copies of less than 32 KiB are queued among the writes. H200s do that (driver 580.159.04), and with more
-connections wherever two streams share one; but there small copies to the host are queued among the copies.
+With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies use one queue, and all else another, in the order of the
+calls: an entry that waits blocks all later entries, whatever their stream. Copies of less than 32 KiB, and
+those within a GPU, are not queued among the copies. Waits, events and writes of words use the queue that
+their stream used last. H200s do that (driver 580.159.04), and with more connections wherever two streams
+share one; but there copies to the host have a queue of their own, small ones too.
 
 It does not model speed, or anything else that a GPU does: the same tests also run on GPUs.
 """
@@ -27,7 +28,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gdrkit.agent.native.cuda_abi import NOT_READY, POINTER_BUFFER_ID
+from gdrkit.agent.native.cuda_abi import (
+    MEMORY_DEVICE,
+    MEMORY_HOST,
+    NOT_READY,
+    POINTER_BUFFER_ID,
+    POINTER_DEVICE_ORDINAL,
+    POINTER_MEMORY_TYPE,
+)
 from gdrkit.transport.native import cuda as native
 from gdrkit.transport.native.cuda import Cuda, CudaError
 
@@ -91,6 +99,7 @@ class _Memory(NamedTuple):
     descriptor: int
     size_bytes: int
     number: int
+    device: int | None  # None is the host
 
 
 class Model(Cuda):
@@ -105,7 +114,8 @@ class Model(Cuda):
         self._handles: dict[int, Any] = {0: _Stream(f"{seed} 0")}
         self._latest, self._lock = 1000, threading.Lock()
         one = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
-        self._queues = [_Stream(f"{seed} {name}") for name in ("copies", "else")] if one else []
+        self._queues = [_Stream(f"{seed} {name}") for name in ("else", "copies")] if one else []
+        self._used: dict[int, bool] = {}  # by stream: whether the queue that it used last is that of copies
         self._get_current = self.function("cuCtxGetCurrent")
         self.exchange_capture_mode = lambda mode: 0
 
@@ -135,41 +145,47 @@ class Model(Cuda):
             self._handles[handle] = thing
         out._obj.value = handle
 
-    def _allocate(self, out: Any, size: int) -> None:
+    def _allocate(self, out: Any, size: int, device: int | None) -> None:
         descriptor = os.memfd_create("gpu")
         os.ftruncate(descriptor, max(1, size))
-        self._map(out, descriptor)
+        self._map(out, descriptor, device)
 
-    def _map(self, out: Any, descriptor: int) -> None:
+    def _map(self, out: Any, descriptor: int, device: int | None) -> None:
         size = os.fstat(descriptor).st_size
         memory = (ctypes.c_char * size).from_buffer(mmap.mmap(descriptor, size))
         out._obj.value = ctypes.addressof(memory)
         with self._lock:
             self._latest += 1
-            self._memory[out._obj.value] = _Memory(memory, descriptor, size, self._latest)
+            self._memory[out._obj.value] = _Memory(memory, descriptor, size, self._latest, device)
+
+    def _allocations(self, pointer: int) -> list[tuple[int, _Memory]]:
+        every = list(self._memory.items())
+        return [(base, found) for base, found in every if base <= pointer < base + found.size_bytes]
 
     def _allocation(self, pointer: int) -> tuple[int, _Memory]:
-        return next(
-            (base, found)
-            for base, found in list(self._memory.items())
-            if base <= pointer < base + found.size_bytes
-        )
+        return self._allocations(pointer)[0]
 
     def _cuMemGetAddressRange_v2(self, base: Any, size: Any, pointer: int) -> None:
         base._obj.value, found = self._allocation(pointer)
         size._obj.value = found.size_bytes
 
     def _cuPointerGetAttribute(self, out: Any, attribute: int, pointer: int) -> None:
-        assert attribute == POINTER_BUFFER_ID
-        out._obj.value = self._allocation(pointer)[1].number
+        found = self._allocation(pointer)[1]
+        kind = MEMORY_HOST if found.device is None else MEMORY_DEVICE
+        out._obj.value = {
+            POINTER_BUFFER_ID: found.number,
+            POINTER_MEMORY_TYPE: kind,
+            POINTER_DEVICE_ORDINAL: found.device,
+        }[attribute]
 
     def _cuIpcGetMemHandle(self, out: Any, base: int) -> None:
         found = self._memory[base]  # the number: no handle is that of earlier memory
-        text = f"/proc/{os.getpid()}/fd/{found.descriptor}#{found.number}".encode()
+        text = f"/proc/{os.getpid()}/fd/{found.descriptor}#{found.device}#{found.number}".encode()
         ctypes.memmove(out, text.ljust(64, b"\0"), 64)
 
     def _cuIpcOpenMemHandle_v2(self, out: Any, handle: Any, flags: int) -> None:
-        self._map(out, os.open(bytes(handle).partition(b"#")[0], os.O_RDWR))
+        file, device, _ = bytes(handle).split(b"#")
+        self._map(out, os.open(file, os.O_RDWR), int(device))
 
     def _cuIpcCloseMemHandle(self, address: int) -> None:
         self._cuMemFree_v2(address)
@@ -196,10 +212,10 @@ class Model(Cuda):
         out._obj.value = getattr(self._thread, "context", 0)
 
     def _cuMemAlloc_v2(self, out: Any, size: int) -> None:
-        self._allocate(out, size)
+        self._allocate(out, size, self._thread.context - 1)
 
     def _cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
-        self._allocate(out, size)
+        self._allocate(out, size, None)
 
     def _cuMemFree_v2(self, address: int) -> None:
         os.close(self._memory.pop(address).descriptor)
@@ -218,8 +234,10 @@ class Model(Cuda):
     def _cuMemHostGetDevicePointer_v2(self, out: Any, address: int, flags: int) -> None:
         out._obj.value = address
 
-    def _put(self, stream: int, work: Callable[[], object], *, copies: bool = False) -> None:
-        """Queue work in stream order, and in the order of its hardware queue if that is modelled."""
+    def _put(self, stream: int, work: Callable[[], object], *, copies: bool | None = None) -> None:
+        """Queue work in stream order, and in the order of its hardware queue if that is modelled: of copies,
+        of all else, or the one that the stream used last.
+        """
         if not self._queues:
             self._handles[stream].put(work)
             return
@@ -234,22 +252,33 @@ class Model(Cuda):
             its_turn.set()
             done.wait()
 
-        self._queues[0 if copies else 1].put(in_queue)
+        self._used[stream] = self._used.get(stream, False) if copies is None else copies
+        self._queues[self._used[stream]].put(in_queue)
         self._handles[stream].put(in_stream)
 
     def _cuMemcpyAsync(self, to: int, of: int, size: int, stream: int) -> None:
-        self._put(stream, lambda: ctypes.memmove(to, of, size), copies=size >= 32 << 10)
+        self._copy(to, of, size, stream, small=size < 32 << 10)
 
     def _cuMemcpy2DAsync_v2(self, what: Any, stream: int) -> None:
-        to, of, size = what.destination.device, what.source.device, what.width * what.rows
-        self._put(stream, lambda: ctypes.memmove(to, of, size), copies=True)
+        size = what.width * what.rows
+        self._copy(what.destination.device, what.source.device, size, stream, small=False)
+
+    def _copy(self, to: int, of: int, size: int, stream: int, *, small: bool) -> None:
+        within = size and (device := self._device(to)) is not None and device == self._device(of)
+        self._put(stream, lambda: ctypes.memmove(to, of, size), copies=not small and not within)
+
+    def _device(self, pointer: int) -> int | None:
+        return next((found.device for _, found in self._allocations(pointer)), None)
 
     def _cuMemcpy(self, to: int, of: int, size: int) -> None:
         self._cuStreamSynchronize(0)
         ctypes.memmove(to, of, size)
 
     def _cuMemsetD8_v2(self, to: int, value: int, size: int) -> None:
-        self._put(0, lambda: ctypes.memset(to, value, size))
+        self._cuMemsetD8Async(to, value, size, 0)
+
+    def _cuMemsetD8Async(self, to: int, value: int, size: int, stream: int) -> None:
+        self._put(stream, lambda: ctypes.memset(to, value, size), copies=False)
 
     def _cuStreamCreate(self, out: Any, flags: int) -> None:
         self._new(out, _Stream(f"{self._seed} {self._latest}"))
@@ -272,7 +301,7 @@ class Model(Cuda):
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         passed = self._handles[event].passed = threading.Event()
-        self._handles[stream].put(passed.set)
+        self._put(stream, passed.set)
 
     def _cuEventQuery(self, event: int) -> int:
         return 0 if self._handles[event].passed.is_set() else NOT_READY
@@ -284,7 +313,7 @@ class Model(Cuda):
         del self._handles[event]
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
-        self._handles[stream].put(self._handles[event].passed.wait)
+        self._put(stream, self._handles[event].passed.wait)
 
     def _cuStreamWaitValue32_v2(self, stream: int, address: int, value: int, flags: int) -> None:
         word = ctypes.c_uint32.from_address(address)

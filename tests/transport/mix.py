@@ -49,6 +49,9 @@ def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: in
     free = [_memory(device) for device in {gpu, None} for _ in range(IN_FLIGHT + 1)]
     if gpu is not None:
         _pinned(), _stream()
+        for stream in filter(None, streams):  # the hardware queue that a stream used last matters: Gpu.wait
+            cuda().call("cuMemcpyAsync", _pinned(), _memory(gpu).address, 64 << 10, stream)
+            cuda().call("cuStreamSynchronize", stream)
     for index in range(count):
         size, sends = draw.choice(SIZES), draw.randrange(2) == side
         stream = streams[[draw.randrange(6) for _ in range(2)][side] % len(streams)]

@@ -170,13 +170,21 @@ def test_mixed_messages_of_all_kinds_and_streams_arrive_whole(path, driver, conn
 
 
 @pytest.mark.parametrize("connections", [1, 8])
+def test_mixed_messages_arrive_whole_between_two_processes_on_one_gpu(path, driver, connections):
+    """A copy within a GPU is not queued among the copies: with one hardware queue it would be queued behind
+    the stream that waits for it.
+    """
+    both_sides("mix", path, driver, connections, 3, ("0", "0"))
+
+
+@pytest.mark.parametrize("connections", [1, 8])
 def test_without_stream_order_both_sides_may_receive_first(path, driver, connections):
     both_sides("exchange", path, driver, connections, 1)
 
 
-def both_sides(what, path, driver, connections, seed):
+def both_sides(what, path, driver, connections, seed, gpus=None):
     """Run `tests.transport.mix` in processes with this number of hardware queues."""
-    gpus = ["0", "1"] if driver == "model" else ["0", str(REAL_GPUS - 1)]
+    gpus = gpus or ("0", "1" if driver == "model" else str(REAL_GPUS - 1))
     command = [sys.executable, "-m", "tests.transport.mix", what, path, str(seed), *gpus]
     running = subprocess.Popen(
         command + [str(seed)] * (driver == "model"),

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, WAIT_GEQ
 from gdrkit.transport.native.cuda import cuda
 
 _DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
+_QUEUES = 8
+"""Hardware queues that streams share, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number (CUDA C
+Programming Guide, "CUDA environment variables").
+"""
+
+
+def few_queues() -> bool:
+    """Whether the program asked for fewer hardware queues than the default."""
+    asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
+    return asked.isascii() and asked.isdigit() and len(asked) < 10 and int(asked) < _QUEUES
 
 
 class Gpu:
@@ -25,6 +36,7 @@ class Gpu:
         self._marks: dict[int, int] = {}  # for each of the program's streams, an event after our work there
         with self.driver.on(device):
             self.stream = self.new_stream()
+            self._byte = self.driver.number("cuMemAlloc_v2", 1)
 
     def new_stream(self) -> int:
         self._streams.append(self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING))
@@ -49,6 +61,16 @@ class Gpu:
             return False
         self._spare.append(event)
         return True
+
+    def wait(self, stream: int, address: int, value: int) -> None:
+        """Make a program's stream wait until a word has reached a value.
+
+        The wait goes into the hardware queue that the stream used last. After the program's own copy that is
+        a queue of copies, and all copies there would wait, among them those that this wait is for (seen on
+        an H200, driver 580.159.04). So the stream sets a byte first: that is not queued among the copies.
+        """
+        self.driver.call("cuMemsetD8Async", self._byte, 0, 1, stream)
+        self.driver.call("cuStreamWaitValue32_v2", stream, address, value, WAIT_GEQ)
 
     def mark(self, stream: int) -> None:
         """Note that work was queued on a program's stream: the memory that it uses must exist until then."""
@@ -86,6 +108,7 @@ class Gpu:
                 self.driver.call("cuStreamDestroy_v2", stream)
             for event in self._events:
                 self.driver.call("cuEventDestroy_v2", event)
+            self.driver.call("cuMemFree_v2", self._byte)
 
     def _idle(self) -> bool:
         return all(map(self.driver.stream_done, self._streams)) and all(

@@ -18,7 +18,6 @@ from abc import abstractmethod
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 
-from gdrkit.agent.native.cuda_abi import WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.gpu import Gpu
@@ -114,7 +113,7 @@ class PeerDirection(Progress):
         message.ready = gpu.record(stream)
         self._enter(message, gpu, stream)
         address = self.ring.on_device(message.slot, "arrived")
-        cuda().call("cuStreamWaitValue32_v2", stream, address, message.word, WAIT_GEQ)
+        gpu.wait(stream, address, message.word)
         self._leave(message, gpu, stream)
         gpu.mark(stream)
 

@@ -6,6 +6,7 @@ import time
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
+from gdrkit.transport.gpu import few_queues
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause
 from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
@@ -20,7 +21,7 @@ class PeerSender(PeerDirection):
 
     def __init__(self, ring: Ring) -> None:
         super().__init__(ring, sending=True)
-        self._opened: dict[tuple[int, bytes], tuple[int, int]] = {}  # first and last address
+        self._opened: dict[tuple[int, bytes], tuple[int, int]] = {}  # first address, and last or 0
 
     def _interval(self, waited: float) -> float:
         return pause(waited)  # shorter: the other side waits for this thread
@@ -69,7 +70,10 @@ class PeerSender(PeerDirection):
             opened = IpcHandle.from_buffer_copy(handle)
             try:
                 address = cuda().number("cuIpcOpenMemHandle_v2", opened, IPC_LAZY_PEER_ACCESS)
-                self._opened[key] = address, sum(cuda().allocation(address))
+                # A copy within a GPU is not queued among the copies. With few queues it may be queued behind
+                # the stream that waits for it (seen on an H200).
+                here = few_queues() and cuda().device_of(address) == what.device
+                self._opened[key] = address, 0 if here else sum(cuda().allocation(address))
             except CudaError:
                 self._opened[key] = 0, 0
         first, last = self._opened[key]

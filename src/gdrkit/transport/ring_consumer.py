@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 
 from gdrkit.transport.engine import Engine, RingMessage
+from gdrkit.transport.gpu import few_queues
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, reached, units
 
 _AHEAD = 2  # copies that a waiting thread queues: the running one, and the next one
-_QUEUES = 8
-"""Hardware queues that streams share, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number (CUDA C
-Programming Guide, "CUDA environment variables").
-"""
 
 
 class RingConsumer(Engine):
@@ -28,10 +24,7 @@ class RingConsumer(Engine):
         super().__init__(ring, device)
         self._second = self.gpu.new_stream()
         self._in_flight: deque[int] = deque()  # the end positions of queued, unfinished copies
-        asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
-        self._may_wait = (
-            not (asked.isascii() and asked.isdigit() and len(asked) < 10) or int(asked) >= _QUEUES
-        )
+        self._may_wait = not few_queues()
 
     def _move(self, message: RingMessage, stream: int | None) -> None:
         if stream is None and not (message.short and self._may_wait):

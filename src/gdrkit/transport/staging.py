@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 
-from gdrkit.agent.native.cuda_abi import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, WAIT_GEQ
+from gdrkit.agent.native.cuda_abi import REGISTER_DEVICE_MAP, REGISTER_PORTABLE
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
@@ -77,7 +77,7 @@ class Staging:
         self._issued = ticket = (self._issued + 1) % (1 << 32)
         with self.context():
             ready = self._gpu.record(stream)
-            self._driver.call("cuStreamWaitValue32_v2", stream, self._word_on_device, ticket, WAIT_GEQ)
+            self._gpu.wait(stream, self._word_on_device, ticket)
             self._gpu.mark(stream)
         return self._turn(ready, ticket, steps)
 

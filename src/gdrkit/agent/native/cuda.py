@@ -76,6 +76,7 @@ _ARGUMENTS: Dict[str, Tuple[Any, ...]] = {
     "cuMemcpy2DAsync_v2": (ctypes.POINTER(Copy2D), _NUMBER),
     "cuMemcpy": (_NUMBER, _NUMBER, _SIZE),
     "cuMemsetD8_v2": (_NUMBER, ctypes.c_ubyte, _SIZE),
+    "cuMemsetD8Async": (_NUMBER, ctypes.c_ubyte, _SIZE, _NUMBER),
     "cuStreamCreate": (_OUT, _FLAG),
     "cuStreamDestroy_v2": (_NUMBER,),
     "cuStreamSynchronize": (_NUMBER,),
