@@ -239,7 +239,8 @@ class Model(Cuda):
         of all else, or the one that the stream used last.
         """
         if not self._queues:
-            self._handles[stream].put(work)
+            with self._lock:
+                self._handles[stream].put(work)
             return
         its_turn, done = threading.Event(), threading.Event()
 
@@ -252,9 +253,10 @@ class Model(Cuda):
             its_turn.set()
             done.wait()
 
-        self._used[stream] = self._used.get(stream, False) if copies is None else copies
-        self._queues[self._used[stream]].put(in_queue)
-        self._handles[stream].put(in_stream)
+        with self._lock:  # the same order in both, whichever threads call
+            self._used[stream] = self._used.get(stream, False) if copies is None else copies
+            self._queues[self._used[stream]].put(in_queue)
+            self._handles[stream].put(in_stream)
 
     def _cuMemcpyAsync(self, to: int, of: int, size: int, stream: int) -> None:
         self._copy(to, of, size, stream, small=size < 32 << 10)

@@ -121,7 +121,7 @@ def test_the_proofs_and_the_secret_are_those_of_the_description(purpose):
 
 
 def test_the_first_message_names_the_protocol_and_its_version():
-    assert MAGIC == b"gdrkit-transport/7\n"
+    assert MAGIC == b"gdrkit-transport/8\n"
     first, count = next(authentication(KEY, "listen"))
     assert (first[:19], len(first), count) == (MAGIC, 19 + 32, 19)
 
@@ -141,7 +141,7 @@ def test_a_key_has_at_least_16_bytes():
 
 NOT_OURS = "the other side is not a gdrkit transport"
 OTHER = (
-    "the other side speaks version {} of the transport protocol, this side version 7; install the same"
+    "the other side speaks version {} of the transport protocol, this side version 8; install the same"
     " gdrkit on both"
 )
 

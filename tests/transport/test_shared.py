@@ -1,5 +1,10 @@
 """One direction of the path `shared`, on one side, with host memory."""
 
+import os
+
+import pytest
+
+from gdrkit.transport import PeerLost
 from gdrkit.transport.buffers import buffer
 from gdrkit.transport.ring import WRAP, Ring
 from gdrkit.transport.shared import _RENEW_UNITS, SharedDirection
@@ -17,3 +22,33 @@ def test_an_old_acknowledgement_is_renewed_before_it_would_appear_to_be_ahead():
             assert (out._position - acknowledged) % WRAP < WRAP // 2
     finally:
         out.close()
+
+
+def test_what_a_side_that_gives_up_has_not_sent_does_not_arrive():
+    """It must not let the other side's wait end as if the rest of the message were there."""
+    content, target = os.urandom(4 << 20), bytearray(4 << 20)
+    ring = Ring.create(ring_bytes=1 << 20)
+    out, into = SharedDirection(ring, True), SharedDirection(Ring.open(ring.path), False)
+    try:
+        out.begin(buffer(content), None, None)  # as much as the ring holds
+        out.release()
+        arriving = into.begin(buffer(target), None, None)
+        with pytest.raises(PeerLost):
+            while not arriving.done():
+                pass
+    finally:
+        out.close()
+        into.close()
+
+
+def test_a_message_that_arrived_is_copied_out_although_its_sender_has_closed():
+    content, target = os.urandom(300_000), bytearray(300_000)
+    ring = Ring.create(ring_bytes=1 << 20)
+    out, into = SharedDirection(ring, True), SharedDirection(Ring.open(ring.path), False)
+    try:
+        assert out.begin(buffer(content), None, None).done()
+        out.close()
+        assert into.begin(buffer(target), None, None).done()
+        assert target == content
+    finally:
+        into.close()

@@ -297,6 +297,43 @@ def test_a_change_of_the_kind_of_memory_does_not_wait_for_a_process_that_is_gone
         killing.join()
 
 
+CLOSES_EARLY = """
+import ctypes, threading
+from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import cuda
+from tests.transport.mix import pattern
+driver = cuda()
+driver.use(gpu)
+size = int.from_bytes(sys.stdin.buffer.read(4), "little")
+what = Buffer(driver.number("cuMemAlloc_v2", size), size, gpu, None)
+content = ctypes.create_string_buffer(pattern(size, 9))
+driver.call("cuMemcpy", what.address, ctypes.addressof(content), size)
+gate = driver.number("cuMemHostAlloc", 4096, 3)
+ctypes.memset(gate, 0, 4096)
+stream = driver.number("cuStreamCreate", 1)
+driver.call("cuStreamWaitValue32_v2", stream, gate, 1, 0)
+c.send(what, stream=stream)
+threading.Timer(0.3, ctypes.memset, (gate, 1, 1)).start()
+c.close()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("size", [4096, SIZE])
+@pytest.mark.parametrize("stream", [0, None])
+def test_a_message_whose_sender_closes_before_it_is_sent_arrives_whole_or_not(beside, size, stream):
+    with beside(CLOSES_EARLY) as other:
+        into = filled(size, 0)
+        arriving = other.connection.recv(into, stream=stream)
+        other.process.stdin.write(size.to_bytes(4, "little"))
+        other.process.stdin.flush()
+        try:
+            arriving.wait(60)
+        except PeerLost:
+            return
+        assert contents(into) == pattern(size, 9)
+
+
 @pytest.mark.parametrize("size", [4096, SIZE])
 def test_a_message_comes_after_earlier_work_on_its_stream(beside, size):
     with beside(ECHO) as other:

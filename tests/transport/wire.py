@@ -10,7 +10,7 @@ import socket
 import struct
 from typing import Any
 
-MAGIC = b"gdrkit-transport/7\n"
+MAGIC = b"gdrkit-transport/8\n"
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:

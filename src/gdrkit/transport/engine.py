@@ -145,7 +145,7 @@ class Engine(Progress):
         with self.driver.on(self.device):
             self.driver.event_done(self._event)
 
-    def close(self, release: Callable[[], object] = lambda: None) -> None:
+    def close(self, release: Callable[[], object] = lambda: None, patience: float = 0.0) -> None:
         """Wait for all queued work, as `Gpu.close` does, then free the streams."""
         self.abandon()
-        self.gpu.close(release)
+        self.gpu.close(release, patience)

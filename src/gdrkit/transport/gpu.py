@@ -92,14 +92,15 @@ class Gpu:
         at = self.driver.read(destination, source, size_bytes, self.stream)
         return at, partial(self.passed, self.record(self.stream))
 
-    def close(self, release: Callable[[], object] = lambda: None) -> None:
-        """Wait for all queued work, and free the streams and the events. `release` is called again and again
-        meanwhile: it lets streams go on that wait for a peer that is gone.
+    def close(self, release: Callable[[], object] = lambda: None, patience: float = 0.0) -> None:
+        """Wait for all queued work, and free the streams and the events. After `patience` seconds `release`
+        is called again and again meanwhile: it lets streams go on that wait for a peer that is gone.
         """
-        deadline = time.monotonic() + _DRAIN_SECONDS
+        begun = time.monotonic()
         with self.driver.on(self._device):
-            while not self._idle() and time.monotonic() < deadline:
-                release()
+            while not self._idle() and (waited := time.monotonic() - begun) < _DRAIN_SECONDS:
+                if waited >= patience:
+                    release()
                 time.sleep(0.001)
             for event in self._marks.values():
                 self.driver.call("cuEventSynchronize", event)

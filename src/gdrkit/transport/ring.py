@@ -69,7 +69,8 @@ class _Header(ctypes.Structure):
     _fields_ = (
         ("magic", ctypes.c_uint64),
         ("ring_bytes", ctypes.c_uint64),
-        ("pad", ctypes.c_char * 240),
+        ("given_up", ctypes.c_uint32),
+        ("pad", ctypes.c_char * 236),
         ("produced", ctypes.c_uint32 * 32),
         ("consumed", ctypes.c_uint32 * 32),
         ("acknowledged", ctypes.c_uint32 * 32),
@@ -211,13 +212,21 @@ class Ring:
         offset: int = getattr(Slot, field).offset if field else 0
         return ctypes.addressof(memory) + offset + self._device_offset
 
-    def poison(self, position: int) -> None:
-        """Set both counters far beyond the queued work, so that no stream keeps waiting for a peer that is
-        gone.
+    @property
+    def given_up(self) -> bool:
+        """Whether a side has given up: what is in the ring since then may be wrong."""
+        return bool(self.header.given_up)
 
-        Repeat this while streams run: their own writes undo it.
+    def poison(self, counter: ctypes.Array[ctypes.c_uint32], position: int) -> None:
+        """Give up: set a counter far beyond the queued work, so that no stream keeps waiting for the other
+        side.
+
+        Our queued copies then go on as if there were space, or as if all had arrived: that is marked first.
+        Only the counter that our own streams wait for is set. Repeat this while they run: the other side may
+        still count.
         """
-        self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
+        self.header.given_up = 1
+        counter[0] = (position + _POISON) % WRAP
 
     def poison_slots(self, begun: int) -> None:
         """Let no stream wait any more for one of the messages begun so far. No CPU takes it for an arrival;

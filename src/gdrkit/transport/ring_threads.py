@@ -37,7 +37,11 @@ class RingThreads:
 
     def __init__(self, ring: Ring, sending: bool) -> None:
         self.ring, self.sending, self.gone = ring, sending, False
+        self._ours, self._theirs = ring.produced, ring.consumed
+        if not sending:
+            self._ours, self._theirs = self._theirs, self._ours
         self._position = 0  # the end of the queued messages, in the ring's units
+        self._counted = 0  # our counter, as the message that threads move has left it
         self.queue = StepQueue()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
 
@@ -69,7 +73,7 @@ class RingThreads:
 
     def move(self, what: Buffer, begin: int, step: int, gpu: Gpu | None = None) -> Steps:
         """Copy a message in chunks of at most `step` bytes, a large one in threads."""
-        step = min(step, _HOST_CHUNK)
+        step, self._counted = min(step, _HOST_CHUNK), begin % WRAP
         if gpu or what.size_bytes < _WORTH_THREADS:
             yield from self._chunks(what, begin, step, gpu, 0, 1)
         else:
@@ -79,16 +83,21 @@ class RingThreads:
                     for thread in range(_THREADS)
                 ]
             )
-        if self.gone:
-            raise PeerLost("the other process is gone")
+        self._check()
         return None
+
+    def _check(self) -> None:
+        """Raise PeerLost if a side has given up."""
+        if self.gone or self.ring.given_up:
+            raise PeerLost("the other process is gone")
 
     def _chunks(
         self, what: Buffer, begin: int, step: int, gpu: Gpu | None, thread: int, threads: int
     ) -> Steps:
-        """Copy the chunks that are a thread's share. They are counted in order."""
-        ring = self.ring
-        ours, theirs = (ring.produced, ring.consumed) if self.sending else (ring.consumed, ring.produced)
+        """Copy the chunks that are a thread's share. They are counted in order, by a number of our own: the
+        other side may have poisoned the counter.
+        """
+        ring, theirs = self.ring, self._theirs
         for index, (end, address, offset, size) in enumerate(ring.pieces(begin, what.size_bytes, step)):
             if index % threads == thread:
                 if index:
@@ -96,6 +105,7 @@ class RingThreads:
                 needed, before = end - ring.units if self.sending else end, (end - units(size)) % WRAP
                 if not reached(theirs[0], needed):
                     yield from self.wait_for(lambda: reached(theirs[0], needed))  # noqa: B023
+                self._check()  # after the counter, which we poison ourselves
                 ring.barrier()
                 pair = what.address + offset, address
                 target, source = pair[::-1] if self.sending else pair
@@ -109,19 +119,24 @@ class RingThreads:
                 else:
                     ctypes.memmove(target, source, size)
                 ring.barrier()
-                if ours[0] != before:
-                    yield from self.wait_for(lambda: ours[0] == before)  # noqa: B023
-                ours[0] = end % WRAP
+                if self._counted != before:
+                    yield from self.wait_for(lambda: self._counted == before)  # noqa: B023
+                self._ours[0] = self._counted = end % WRAP
         return None
 
     def release(self) -> None:
         """End all waits."""
         self.gone = True
-        self.ring.poison(self._position)
+        self.poison()
+
+    def poison(self) -> None:
+        """Let no stream of this process keep waiting for the other side."""
+        self.ring.poison(self._theirs, self._position)
 
     def close(self) -> None:
         """End the messages and the threads, then unmap the ring."""
         self.gone = True
         self.queue.abandon()
         self._threads.shutdown(wait=True)
+        del self._ours, self._theirs
         self.ring.close()

@@ -23,6 +23,8 @@ from gdrkit.transport.ring_threads import RingThreads
 from gdrkit.transport.steps import Steps
 
 _FAILURE_POLLS = 256  # calls of `done` between checks for a GPU failure
+_PATIENCE_SECONDS = 1.0
+"""How long a close in good order leaves the other side to take what is still queued."""
 _RENEW_UNITS = WRAP // 4  # an older acknowledgement would appear to be ahead, since counters wrap around
 
 
@@ -39,7 +41,6 @@ class SharedDirection(RingThreads):
         self._mover: int | None = None  # a CUDA ordinal; None is the thread
         self._last: Operation | None = None
         self._gpus: dict[int, Engine] = {}
-        self._counter = ring.produced if sending else ring.consumed
 
     def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Queue a message. A sender waits here until the receiver has the SLOTSth message before it."""
@@ -57,7 +58,7 @@ class SharedDirection(RingThreads):
                 self.until(lambda: slot.arrived == earlier)
         begin = self.take(what.size_bytes)
         message.end = self._position
-        idle = self._counter[0] == begin % WRAP
+        idle = self._ours[0] == begin % WRAP
         step = self.ring.step(what.size_bytes, busy=not idle)
         if gpu is None:
             self._last = self.queue.put(self._move_on_host(message, begin, step))
@@ -92,18 +93,18 @@ class SharedDirection(RingThreads):
         return [self.queue, *(engine for _, engine in sorted(self._gpus.items()))]
 
     def reached(self, position: int) -> bool:
-        """Whether our side has finished all chunks before that position."""
-        return reached(self._counter[0], position)
+        """Whether our side has finished all chunks before that position, before any side gave up."""
+        return reached(self._ours[0], position) and not self.ring.given_up
 
     def close(self) -> None:
         """End our thread and streams, then unmap the ring. Until they have ended, their wait conditions
         are kept satisfied.
         """
+        patience = 0.0 if self.gone else _PATIENCE_SECONDS
         self.gone = True
         while self._gpus:
-            self._gpus.popitem()[1].close(lambda: self.ring.poison(self._position))
+            self._gpus.popitem()[1].close(self.poison, patience)
         self._last = None
-        del self._counter
         super().close()
 
 
