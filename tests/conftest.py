@@ -29,13 +29,13 @@ os.environ.pop("PYTEST_ADDOPTS", None)  # a pytest that a test starts would writ
 MEMORY, ENOUGH_BYTES = "/dev/shm", 4 << 30
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
     # Tests lay down hundreds of thousands of files and folders, and on a disk a folder can take milliseconds
-    # to make and to remove. This moves the nodes of tests/evidence and what a started program writes; pytest
-    # chose the place of tmp_path before, and removes what a test that passed left there: pyproject.toml.
+    # to make and to remove. pytest removes what a test that passed left in its tmp_path: pyproject.toml.
     place = os.statvfs(MEMORY)
     available = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
     free = min(place.f_bavail * place.f_frsize, int(available[1]) << 10 if available else 0)
     if free > ENOUGH_BYTES and not place.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = MEMORY
+        tempfile.tempdir = None  # which pytest had chosen for its own files before it read this
 
 BYTECODE = None
 """The folder of this run's bytecode, in the process that made it."""

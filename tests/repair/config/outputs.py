@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -12,7 +10,7 @@ from gdrkit.evidence.target import open_host
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigKind, ConfigOutput, ConfigRequest, generate
-from tests.evidence_nodes import build
+from tests.evidence_nodes import laid_down
 
 NODES = ("acs-redirect", "dgx-a100-proprietary", "volta-proprietary", "gh200", "spark-two-cables",
          "iommu-translating", "talos", "gpu-operator-stub", "h200-vm")  # fmt: skip
@@ -23,8 +21,7 @@ PARAMETERS = (("nvidia-peermem", "persistent_api_support", "0"), ("nvidia", "NVr
 @functools.cache
 def node(name: str) -> Node:
     """A node of tests/evidence."""
-    folder = Path(tempfile.mkdtemp(prefix="gdrkit-config-"))
-    return Node(open_host(str(build(name, folder))))
+    return Node(open_host(str(laid_down(name))))
 
 
 def requests() -> dict[str, ConfigRequest]:
