@@ -65,18 +65,12 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     inside = if_missing("host", scope, node) == "container"
     if inside and if_missing(False, has_capability, node, IPC_LOCK):
         return Passed(f"{limit >> 10} KiB, but the container has CAP_IPC_LOCK")
-    if inside and limit <= OLD_DEFAULT_BYTES and if_missing(False, _is_final, node):
-        return Failed(
-            seen=f"{limit >> 10} KiB in this container, without CAP_IPC_LOCK",
-            expected="unlimited, or CAP_IPC_LOCK",
-            subject="RLIMIT_MEMLOCK",
-            takes=REGISTRATION,
-            advice=_IN_CONTAINER,
-        )
+    is_final = inside and limit <= OLD_DEFAULT_BYTES and if_missing(False, _is_final, node)
     return Failed(
-        seen=f"{limit >> 10} KiB",
-        expected="unlimited",
+        seen=f"{limit >> 10} KiB" + " in this container, without CAP_IPC_LOCK" * is_final,
+        expected="unlimited" + ", or CAP_IPC_LOCK" * is_final,
         subject="RLIMIT_MEMLOCK",
+        takes=REGISTRATION if is_final else None,
         advice=_IN_CONTAINER if inside else _on_host(node),
     )
 
