@@ -13,6 +13,7 @@ from gdrkit.facts.libraries import (
     nccl_copies,
     nccl_version,
     other_libibverbs,
+    unlimited_logins,
     verbs_has_dmabuf,
 )
 from gdrkit.facts.wheels import LibraryCopy
@@ -261,3 +262,28 @@ def test_the_memory_lock_limit(soft: str, limit: int | None):
 def test_limits_without_that_line_are_garbled():
     with pytest.raises(EvidenceMissing):
         memlock_limit_bytes(Node(MemoryHost({"proc/self/limits": LIMITS})))
+
+
+@pytest.mark.parametrize(
+    ("files", "whose"),
+    [
+        ({}, ""),
+        ({"limits.d/99-hpc.conf": "* - memlock unlimited\n"}, "*"),
+        ({"limits.conf": "*\tsoft\tmemlock\t-1 # RDMA\n* hard memlock infinity\n"}, "*"),
+        ({"limits.conf": "* - memlock -1\n", "limits.d/9.conf": "root - memlock -1\n"}, "* root"),
+        ({"limits.d/99-hpc.conf": "* soft memlock unlimited\n"}, ""),  # a shell may not go beyond the other
+        ({"limits.conf": "* - memlock 8192\n", "limits.d/50.conf": "* - memlock unlimited\n"}, "*"),
+        ({"limits.d/50.conf": "* - memlock unlimited\n", "limits.d/90.conf": "* hard memlock 65536\n"}, ""),
+        ({"limits.d/99-hpc": "* - memlock unlimited\n"}, ""),  # PAM reads files named *.conf alone
+        ({"limits.conf": "#* - memlock unlimited\n@hpc - memlock unlimited\n* - nofile unlimited\n"}, ""),
+    ],
+)  # fmt: skip
+def test_whose_logins_may_lock_any_amount(files: dict[str, str], whose: str):
+    host = MemoryHost({f"etc/security/{name}": text for name, text in files.items()}, complete=True)
+
+    assert unlimited_logins(Node(host)) == set(whose.split())
+
+
+def test_without_the_files_it_is_not_known_whose_logins_may():
+    with pytest.raises(EvidenceMissing):
+        unlimited_logins(Node(MemoryHost({}, complete=False)))

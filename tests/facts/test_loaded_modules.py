@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.loaded_modules import is_loaded, loaded, parse, running
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -54,6 +54,42 @@ def test_sysfs_answers_where_proc_modules_is_missing() -> None:
     assert not is_loaded(node, "x")
     with pytest.raises(EvidenceMissing):
         is_loaded(node, "y")
+
+
+OTHERS = "slow 100 1 - Live 0xffffffffc0500000\n"
+
+
+@pytest.mark.parametrize("listed", ["", OTHERS])
+@pytest.mark.parametrize("sign", ["sys/module/nvidia/initstate", "proc/driver/nvidia/version"])
+def test_a_list_that_another_file_contradicts_shows_nothing(listed: str, sign: str) -> None:
+    """As in a tree whose files in /proc were copied by their size, which is 0."""
+    node = Node(MemoryHost({"proc/modules": listed, sign: "live\n"}, complete=True))
+
+    with pytest.raises(EvidenceMissing) as raised:
+        loaded(node)
+    assert (
+        raised.value.missing.why is MissingReason.GARBLED and f"/{sign} is there" in raised.value.missing.ask
+    )
+
+
+def test_sysfs_answers_where_the_list_is_contradicted() -> None:
+    signs = {"sys/module/nvidia/initstate": "live\n", "sys/module/mlx5_core/uevent": ""}
+    node = Node(MemoryHost({"proc/modules": OTHERS, **signs}, complete=True))
+    assert is_loaded(node, "nvidia") and not is_loaded(node, "mlx5_core")
+
+    alone = Node(MemoryHost({"proc/modules": OTHERS, "proc/driver/nvidia/version": "x"}, complete=True))
+    with pytest.raises(EvidenceMissing):  # nothing shows either
+        is_loaded(alone, "nvidia")
+
+
+@pytest.mark.parametrize(
+    "sign", ["sys/module/nvidia/parameters/x", "sys/module/kernel/initstate", "dev/nvidia0"]
+)
+def test_a_list_without_the_driver_stands_beside_what_does_not_contradict_it(sign: str) -> None:
+    """A module that is built in has parameters, and a file in /dev outlives its module."""
+    node = Node(MemoryHost({"proc/modules": OTHERS, sign: ""}, complete=True))
+
+    assert not is_loaded(node, "nvidia") and set(loaded(node)) == {"slow"}
 
 
 def test_a_kernel_without_loaded_modules_has_an_empty_list() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence.target import open_host
 from gdrkit.facts import pci, pci_registers
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import TWO
@@ -39,6 +40,21 @@ def test_every_source_shows_the_same_gpu():
     assert pci.gpus(sysfs) == pci.gpus(text) == (pci.PciGpu(GPU, "2330"),)
     assert pci.gpus(smi) == (pci.PciGpu("0000:00:06.0", "2335"), pci.PciGpu("0000:00:07.0", "2335"))
     assert pci.gpus(proc) == (pci.PciGpu(GPU, ""),)
+
+
+def test_an_empty_list_beside_the_drivers_shows_no_machine_without_gpus(tmp_path):
+    """As in a copy that left out links: each function in sysfs is one."""
+    (tmp_path / pci.ROOT).mkdir(parents=True)
+    assert pci.gpus(Node(open_host(str(tmp_path)))) == ()
+
+    (tmp_path / pci.BY_DRIVER).mkdir(parents=True)
+    assert pci.gpus(Node(open_host(str(tmp_path)))) == ()  # a driver that found none
+
+    (tmp_path / pci.BY_DRIVER / GPU).mkdir()
+    node = Node(open_host(str(tmp_path)))
+    assert pci.gpus(node) == (pci.PciGpu(GPU, ""),)
+    with pytest.raises(EvidenceMissing):
+        pci.devices(node)
 
 
 def test_with_an_excerpt_of_lspci_without_a_gpu_nvidia_smi_decides():

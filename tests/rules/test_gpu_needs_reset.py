@@ -6,11 +6,14 @@ from typing import ClassVar
 
 import pytest
 
+from gdrkit.diagnosis import report_on
 from gdrkit.evidence import Confidence, Host
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import DMESG, NVIDIA_SMI
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import plan, what_then
+from gdrkit.report.pages import advice
+from gdrkit.report.text import text
 from gdrkit.rules.rule import Passed
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import State
@@ -57,6 +60,29 @@ def test_an_error_of_this_boot_blocks_the_node_and_names_the_gpu(good: Host, lin
     # drivers before 565 print no recovery action; of a GPU off the bus, nvidia-smi prints nothing
     smi = (lambda text: text.partition("GPU 0000")[0]) if OFF in lines else None
     assert blocked_by(verdict(good, log=lines, smi=smi)) == ("gpu-needs-reset", GPU)
+
+
+@pytest.mark.parametrize(("lines", "resets"), [((UNCONTAINED,), True), ((OFF,), False), ((REBOOT,), False)])
+def test_a_gpu_that_only_a_reboot_brings_back_is_not_to_be_reset(
+    good: Host, lines: tuple[str, ...], resets: bool
+):
+    """A GPU that fell off the bus answers no command, a reset included."""
+    smi = (lambda text: text.partition("GPU 0000")[0]) if OFF in lines else None
+    report = report_on(Node(AlteredHost(good, log=lines, smi=smi)))
+    (finding,) = (one for one in report.findings if one.code == "gpu-needs-reset" and one.status == "failed")
+    words = finding.advice or advice("gpu-needs-reset")
+
+    assert ("--gpu-reset" in words) == resets and ("--gpu-reset" in text(report)) == resets
+    assert "restart" in words
+
+
+def test_programs_go_on_with_the_other_gpus(good: Host):
+    """Also those that have no path through host memory: seven of eight GPUs are as good as before."""
+    report = report_on(Node(AlteredHost(good, log=(UNCONTAINED,))))
+
+    assert {report.consumers[name].without for name in ("nccl", "nvshmem", "verbs")} == {
+        "cannot use that GPU at all"
+    }
 
 
 @pytest.mark.parametrize(

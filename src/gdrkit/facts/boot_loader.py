@@ -14,7 +14,7 @@ from gdrkit.facts.secure_boot import efi_variable
 from gdrkit.formats.grub_script import command_end
 from gdrkit.formats.regex import regex
 from gdrkit.formats.shell_assignments import assignments
-from gdrkit.node import Node, fact, if_absent
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 """The vendor of LoaderInfo, where a boot loader writes its name and version: systemd, Boot Loader Interface.
@@ -78,6 +78,16 @@ def grub_arguments(node: Node) -> tuple[ArgumentLine, ...]:
     if missing is not None and not any(line.lost for line in found):
         raise missing
     return tuple(found)
+
+
+@fact
+def arguments_of_next(node: Node, kernel: str) -> tuple[ArgumentLine, ...]:
+    """The lines of arguments for the kernel that boots next: of its entry, else those from which
+    grub-mkconfig makes the menu. () where the files do not show them."""
+    lines = if_missing((), grub_arguments, node)
+    entries = [line for line in lines if line.file.endswith(f"{kernel}.conf")]
+    used = (GRUB_ENVIRONMENT,) if entries else (*sourced(node),)
+    return (*entries, *(line for line in lines if line.file in used))
 
 
 def _defaults(node: Node) -> tuple[ArgumentLine, ...]:

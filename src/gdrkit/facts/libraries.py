@@ -262,3 +262,35 @@ def _memlock_limits(node: Node) -> tuple[int | None, int | None]:
         raise FormatError("no line `Max locked memory`")
     soft, hard = (None if word == "unlimited" else int(word) for word in match.groups())
     return soft, hard
+
+
+LIMITS_FOLDER = "etc/security/limits.d"
+
+
+@fact
+def unlimited_logins(node: Node) -> frozenset[str]:
+    """Whose logins may lock any amount of memory by /etc/security: "*" (all users but root), "root".
+
+    Source: pam_limits.c, parse_config_file(): the last line of a user, or of all, decides each of its
+    limits, and limits.conf is read before limits.d in the order of the C locale; `-` is both limits."""
+    paths = [
+        LIMITS_CONF,
+        *sorted(f"{LIMITS_FOLDER}/{name}" for name in if_absent((), node.list, LIMITS_FOLDER)),
+    ]
+    lifted: dict[tuple[str, str], bool] = {}
+    for path in paths:
+        if path.endswith(".conf"):
+            lifted |= _memlock_lines(if_absent("", node.text, path))
+    return frozenset(who for who, _ in lifted if all(lifted.get((who, kind)) for kind in ("soft", "hard")))
+
+
+LIMITS_CONF, LIMITS_FOLDER = "etc/security/limits.conf", "etc/security/limits.d"
+
+
+def _memlock_lines(text: str) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Each line for all users or for root: whose, which limit, and whether it lifts it."""
+    for line in text.splitlines():
+        match line.partition("#")[0].split():
+            case [("*" | "root") as who, ("soft" | "hard" | "-") as kind, "memlock", value]:
+                for one in ("soft", "hard") if kind == "-" else (kind,):
+                    yield (who, one), value in ("unlimited", "infinity", "-1")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.whole_number import signed_number, whole_number
-from gdrkit.node import Node, each_known, fact, if_absent
+from gdrkit.node import Node, each_known, fact, if_absent, if_missing
 
 PEERMEM = "nvidia_peermem"
 
@@ -36,10 +36,22 @@ class RunningModule(Struct, frozen=True):
     parameters: Mapping[str, str]  # the readable ones
 
 
+_SIGNS = ("proc/driver/nvidia/version", "sys/module/nvidia/initstate")
+"""What is there only while nvidia is loaded: open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; Linux
+kernel/module/sysfs.c, which gives modules that are built in no such file."""
+
+
 @fact
 def loaded(node: Node) -> Mapping[str, LoadedModule]:
-    """The loaded modules by name, the most recently loaded first."""
-    return parse(node.text("proc/modules"))
+    """The loaded modules by name, the most recently loaded first.
+
+    A copy of /proc/modules can be empty or cut, since the kernel gives files there no size: what other files
+    contradict is not known. Raises FormatError."""
+    modules = parse(node.text("proc/modules"))
+    for sign in _SIGNS if "nvidia" not in modules else ():
+        if if_missing(False, node.exists, sign):
+            raise FormatError(f"no line of nvidia, although /{sign} is there")
+    return modules
 
 
 def parse(text: str) -> dict[str, LoadedModule]:
@@ -67,8 +79,11 @@ def is_loaded(node: Node, name: str) -> bool:
     name = canonical(name)
     try:
         module = loaded(node).get(name)
-    except EvidenceMissing:
-        return node.exists(f"sys/module/{name}/initstate")
+    except EvidenceMissing as error:
+        shown = node.exists(f"sys/module/{name}/initstate")
+        if not shown and error.missing.why is MissingReason.GARBLED and not node.exists("sys/module"):
+            raise error.fresh() from None
+        return shown
     return module is not None and module.state == "Live"
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gdrkit.facts.pci_text import TextDevice
 
 ROOT = "sys/bus/pci/devices"
+BY_DRIVER = "proc/driver/nvidia/gpus"
 NVIDIA = "10de"
 DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D controller
 
@@ -67,8 +68,12 @@ def devices(node: Node) -> tuple[PciDevice, ...]:
 
 @fact
 def sysfs_devices(node: Node) -> tuple[PciDevice, ...]:
-    """Every PCI function that the running kernel knows."""
-    return tuple(_sysfs_device(node, address) for address in node.list(ROOT) if _ADDRESS.fullmatch(address))
+    """Every PCI function that the running kernel knows. Raises FormatError for an empty folder beside a list
+    of NVIDIA's driver, whose GPUs are PCI functions: the links were lost in a copy."""
+    names = node.list(ROOT)
+    if not names and if_missing((), node.list, BY_DRIVER):
+        raise FormatError(f"/{ROOT} is empty, although /{BY_DRIVER} lists GPUs")
+    return tuple(_sysfs_device(node, address) for address in names if _ADDRESS.fullmatch(address))
 
 
 def _sysfs_device(node: Node, address: str) -> PciDevice:
@@ -166,7 +171,7 @@ def _is_in_part(node: Node) -> bool:
 
 
 def _by_driver(node: Node) -> tuple[PciGpu, ...]:
-    names = node.list("proc/driver/nvidia/gpus")
+    names = node.list(BY_DRIVER)
     return tuple(PciGpu(name) for name in names if _ADDRESS.fullmatch(name))
 
 

@@ -30,6 +30,7 @@ from gdrkit.facts.initramfs import Held, boot_copy
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, loaded
+from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.next_kernel import next_kernel
 from gdrkit.facts.peer_memory import CLIENT, LEGACY
@@ -38,6 +39,7 @@ from gdrkit.facts.secure_boot import module_signatures_supported
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, Supposition, if_absent, if_missing
+from gdrkit.repair.boot_barriers import UVM, barriers, without
 from gdrkit.repair.boot_verdict import (
     AT_BOOT,
     NOT_PERSISTENT,
@@ -73,6 +75,12 @@ def _judged(node: Node, verdict: Verdict, consumer: str) -> NextBoot:
     _require_own_boot(node)
     kernel = next_kernel(node)
     confidence = node.confidence(next_kernel)
+    if (found := _barred(node, kernel, consumer)) is not None:
+        return found
+    if configuration(node).blacklisted(
+        DRIVER
+    ):  # then the first program loads it, if nvidia-modprobe is there
+        confidence = min(confidence, Confidence.LIKELY)
     if kernel != release(node):
         from gdrkit.repair.boot_of_another_kernel import boot_of  # most nodes have one kernel
 
@@ -97,6 +105,28 @@ def _require_own_boot(node: Node) -> None:
         raise undecided("what loads the driver, which is not installed on this disk")
     if not root_is_kept(node) or immutable(node) is not None:
         raise undecided("image of the next boot")
+
+
+def _barred(node: Node, kernel: str, consumer: str) -> NextBoot | None:
+    """The verdict where a line of configuration keeps the boot from loading what is in use now; None where
+    none does, or where the path stays open without it. Such a line is at most likely to count: an initramfs
+    has its own copy of the configuration, and a script may pass over it."""
+    found = barriers(node, kernel)
+    if not found:
+        return None
+    after = node.after(STEP, without(node, found))
+    state = judge_node(after, asked=consumer).of(consumer).state
+    if state in GOOD and all(barrier.module != UVM for barrier in found):
+        return None
+    if state is State.UNKNOWN:
+        raise undecided(found[0].seen)
+    return NextBoot(
+        state=State.BLOCKED,
+        kernel=kernel,
+        cause=found[0].code,
+        seen=f"{found[0].module} will not be loaded: {found[0].seen}",
+        confidence=Confidence.LIKELY,
+    )
 
 
 # -- the running kernel boots again --------------------------------------------------------------------

@@ -178,10 +178,13 @@ def _consumer(node: Node, state: ConsumerState) -> ConsumerSection:
 
 def _without(state: ConsumerState, program: Consumer) -> str:
     """What a program does where no direct path is open: it copies nothing out of a GPU that no program can
-    use."""
+    use, and goes on with the others."""
     if state.cause is None or GPU not in state.cause.takes:
         return program.without
-    return "cannot use that GPU at all" if state.best_fallback else "has no GPU that it could use"
+    judged = [any(GPU in result.takes for result in one.blocked_by) for one in state.judgements]
+    if all(judged):
+        return "has no GPU that it could use"
+    return f"cannot use {'that GPU' if sum(judged) == 1 else f'{sum(judged)} of these GPUs'} at all"
 
 
 def _gpus(node: Node, verdict: Verdict, consumer: str) -> Iterator[GpuSection]:

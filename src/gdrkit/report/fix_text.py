@@ -57,7 +57,7 @@ def _rows(report: FixReport, width: int) -> Iterator[Row]:
             yield from _step(step, f"{index}. ", width)
     if report.further:
         also = "also recommended" if report.plans else "recommended"
-        by_hand = all(step.by_hand for step in report.further)
+        by_hand = all(action.kind == "ask-person" for step in report.further for action in step.actions)
         how = "by hand" if by_hand else "carry out with --steps NAME"
         yield from ((0, "", ""), (0, "bold", f"{also} ({how}):"))
     for step in report.further:

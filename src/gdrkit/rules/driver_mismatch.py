@@ -11,6 +11,7 @@ from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     FABRIC,
+    GPU,
     Failed,
     Layer,
     NotApplicable,
@@ -60,7 +61,14 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
     libraries = _libraries(node)
     if libraries not in ("", loaded):
         return Failed(
-            seen=f"module {loaded}, libcuda {libraries}", expected="one version", subject="libcuda"
+            seen=f"module {loaded}, libcuda {libraries}",
+            expected="one version",
+            subject="libcuda",
+            takes=(
+                GPU,
+                *GPU_MEMORY,
+                FABRIC,
+            ),  # libraries that were not collected are not suspected of so much
         )
     # The loaded module works without its file; the file on disk matters at the next boot.
     on_disk = if_missing("", disk_driver_version, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.gpu_recovery import recovery
 from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.xids import Recovery
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
@@ -64,4 +65,15 @@ def gpu_needs_reset(node: Node, gpu: PciGpu) -> Outcome:
         return Passed("no error is shown", lacking=(error.missing,))
     if need is None:
         return Passed("no error that needs a reset")
-    return Failed(seen=f"{need.seen}: it needs {need.recovery}", expected="no error", subject=gpu.address)
+    return Failed(
+        seen=f"{need.seen}: it needs {need.recovery}",
+        expected="no error",
+        subject=gpu.address,
+        advice=_RESTART if need.recovery is Recovery.REBOOT else "",
+    )
+
+
+_RESTART = (
+    "Drain the node, and restart it: a reset does not bring this GPU back. If a restart does not either, "
+    "remove the power of the whole machine for a minute; if the GPU stays away, it needs service."
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.libraries import memlock_ceiling_bytes, memlock_limit_bytes
+from gdrkit.facts.libraries import memlock_ceiling_bytes, memlock_limit_bytes, unlimited_logins
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import IPC_LOCK, SYS_RESOURCE, has_capability, scope
 from gdrkit.node import Node, if_missing
@@ -41,10 +41,10 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     that 64 KiB without CAP_IPC_LOCK (bit 14 of CapEff in /proc/self/status) and without a way to raise them
     block every program that registers memory in it, whatever the host can do.
 
-    What to do: Start a container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the
-    pod the capability IPC_LOCK. On a host, put `* - memlock unlimited` in a file in
-    /etc/security/limits.d/, and set LimitMEMLOCK=infinity in the units of slurmd, containerd or docker. Then
-    log in again or restart the service.
+    What to do: On a host, put `* - memlock unlimited` and `root - memlock unlimited` in a file in
+    /etc/security/limits.d/, and set LimitMEMLOCK=infinity in the units that start jobs, such as slurmd and
+    containerd. Then log in again, and restart these units: what runs keeps its limit. Start a container
+    with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the pod the capability IPC_LOCK.
 
     Why: RLIMIT_MEMLOCK was never raised. Host memory that is registered for RDMA counts against it, and so
     do the rings of queue pairs and completion queues, without which no program starts; processes with
@@ -65,16 +65,34 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     inside = if_missing("host", scope, node) == "container"
     if inside and if_missing(False, has_capability, node, IPC_LOCK):
         return Passed(f"{limit >> 10} KiB, but the container has CAP_IPC_LOCK")
-    if inside and limit <= OLD_DEFAULT_BYTES and if_missing(False, _is_final, node):
-        return Failed(
-            seen=f"{limit >> 10} KiB in this container, without CAP_IPC_LOCK",
-            expected="unlimited, or CAP_IPC_LOCK",
-            subject="RLIMIT_MEMLOCK",
-            takes=REGISTRATION,
-            advice="Start the container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, "
-            "add IPC_LOCK to securityContext.capabilities.",
-        )
-    return Failed(seen=f"{limit >> 10} KiB", expected="unlimited", subject="RLIMIT_MEMLOCK")
+    is_final = inside and limit <= OLD_DEFAULT_BYTES and if_missing(False, _is_final, node)
+    return Failed(
+        seen=f"{limit >> 10} KiB" + " in this container, without CAP_IPC_LOCK" * is_final,
+        expected="unlimited" + ", or CAP_IPC_LOCK" * is_final,
+        subject="RLIMIT_MEMLOCK",
+        takes=REGISTRATION if is_final else None,
+        advice=_IN_CONTAINER if inside else _on_host(node),
+    )
+
+
+_IN_CONTAINER = (
+    "Start the container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, add IPC_LOCK to "
+    "securityContext.capabilities."
+)
+
+
+def _on_host(node: Node) -> str:
+    """The page's words without the lines that /etc/security has already."""
+    lifted = if_missing(frozenset(), unlimited_logins, node)
+    units = "LimitMEMLOCK=infinity in the units that start jobs, such as slurmd and containerd"
+    lines = " and ".join(f"`{who} - memlock unlimited`" for who in ("*", "root") if who not in lifted)
+    kept = (
+        f"Put {lines} in a file in /etc/security/limits.d/, and set {units}." if lines else f"Set {units}."
+    )
+    return (
+        f"{kept} Then log in again, and restart these units: what runs keeps its limit. "
+        "In Kubernetes, give the pod the capability IPC_LOCK."
+    )
 
 
 def _is_final(node: Node) -> bool:

@@ -77,8 +77,12 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, blacklisted(); kmod libkmod-module.c, module_is_blacklisted().
     """
-    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
-        return not_applicable
+    return not_applicable_if_loaded(node, module) or on_a_blacklist(node, module)
+
+
+def on_a_blacklist(node: Node, module: str) -> Failed | Passed:
+    """Whether a list names a module, which may be loaded now. One of modprobe takes nothing away: what loads
+    the module by its name still does."""
     shut_out = boot_blacklist(node)
     if shut_out and kernel_name(node, module) in shut_out:
         return Failed(

@@ -47,8 +47,12 @@ def install_override(node: Node, module: str) -> Outcome:
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module(), command_do().
     """
-    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
-        return not_applicable
+    return not_applicable_if_loaded(node, module) or install_line(node, module)
+
+
+def install_line(node: Node, module: str) -> Failed | Passed:
+    """Whether an install line keeps modprobe from loading a module, which may be loaded now. Raises
+    EvidenceMissing where what it runs is not known."""
     config = configuration(node)
     entry = config.install_command(module)
     if entry is None:

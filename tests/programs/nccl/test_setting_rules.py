@@ -270,7 +270,7 @@ def test_ucxs_switch_turns_both_paths_off_for_ucx():
 @pytest.mark.parametrize(
     ("line", "closed"),
     [
-        ("NCCL_IB_DISABLE=1", own("nccl", *RDMA)),
+        ("NCCL_IB_DISABLE=1", own("nccl", *RDMA) + own("nccl-gin", *DIRECT)),
         ("NCCL_NET=Socket", own("nccl", *RDMA)),
         ("UCX_TLS=tcp,cuda_copy", own("ucx", *RDMA) + own("nixl", *RDMA)),
         ("UCX_TLS=^ib", own("ucx", *RDMA) + own("nixl", *RDMA)),

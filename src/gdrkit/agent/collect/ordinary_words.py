@@ -78,52 +78,52 @@ _WORDS = """
     ibvsymbols ibvwrap ibwarn identifier iface ifname ifnames ignition ignore ignored ignores ignoring image
     imagepullbackoff implemented implementer import imported importer importerror imports imposs impossibile
     inaccessible inactive inbox include incompatibility incompatible incomplete inconclusive incorrect
-    incorrecta index indicates indirect indirizzo indispon inexistente infiniband information inherit
-    inheriting initcall initialised initialization initialize initialized initializer initializing initiated
-    initr initramfs initrd initstate inittransportsrank inline innotek input insert inside insmod install
-    installation installed installer installs installtime instance instances instead insufficient integrated
-    integrity intel intended inter interface internal internalversion internode interval intranode intree
-    inuse invalid invalidate invalide invbool inventory inversion invoking ioctl iommu ionic irdma isolates
-    isolation issue issues items itself iwarp jetson jetsons joined journalctl journald judges kallsyms
-    katalogu keeps keine kepler kernel kernelmoduleconfig kernelopts kernels kernelsymbol kernelver kexec
-    keyring kinds known knows kobject ksymtab kubectl kubepods kubernetes kvcache label lacks lanes laptop
-    large latency later latest launch layer layers layout layouts ldconfig least leave leaves legacy
-    legacypeermem legend length letter level levels libcuda libcudart libcufile libefa libfabric libgdrapi
-    libibmad libibumad libibverbs libkmod libnccl libnixl libnvidia libnvshmem libpod libraries library
-    librdmacm libtorch libucp libucs libuct libucx license likely limit limited limits lines linkage
-    linkonce links linux listed listen lists little livepatch lnkcap lnksta loaded loadedmodule loader
-    loaderinfo loading loads local localized localrank localranks localread locate lockdown locked logged
-    longer looked looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci ltige lustre machine
-    machineconfig machineconfiguration machined machines magic major makefile makes malformed managed
-    management manager manifest manifests mappable mapped mapping mappings marking master match matches
-    matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant meanwhile measure measured
-    median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev merging message
-    messages metadata metal methods microsoft migrate minimum minor minute mismatch mismatched misread
-    missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable mobile model
-    models modify modinfo modpost modprobe module modules modulo modversion modversions mofed moire
-    moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mountinfo mpcomm mpcommtransport
-    mpiexec mpirun msccl mscclpp multi multicast multiple named names namespace ncclcommqueryproperties
-    ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclibdmabufsupport
-    ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices
-    ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen
-    ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr
-    nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet
-    nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths nconnections ncontexts ndevs nearer
-    nearest necessary needs negada negato neigh neither nessun netdevs netgdrread network networking
-    networks never newer newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv
-    noarch noderesources nodes nodigest nohup normal notes nothing notice nouveau npackage nranks nstatus
-    nthreads numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize
-    nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch nvswitches object
-    objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg often older
-    online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift opensource
-    openstack openucx opera operaci operacja operating operation operations operator operazione optimal
-    option optional options oracle order original osapi oscreateosdescriptorfromiomemory osinit osmemdesc
-    osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs override
-    overriding owned owner package packages packed packet packets pagemap pager pages paging pairs panic
-    parallelcluster parallels param parameter parameters params parent parentheses parmtype parse parsed
-    parser partial partition partitions partner partners parts party pascal pasid passed passendes passes
-    passthrough pasta paste patch paths payload pcieport pciutils peerdirect peermappingoverride peermem
-    peermemlinkage peers people perftest perhaps permanent permessa permesso permise permiso permiss
+    incorrecta index indicates indirect indirizzo indispon inexistente infiniband infinity information
+    inherit inheriting initcall initialised initialization initialize initialized initializer initializing
+    initiated initr initramfs initrd initstate inittransportsrank inline innotek input insert inside insmod
+    install installation installed installer installs installtime instance instances instead insufficient
+    integrated integrity intel intended inter interface internal internalversion internode interval
+    intranode intree inuse invalid invalidate invalide invbool inventory inversion invoking ioctl iommu
+    ionic irdma isolates isolation issue issues items itself iwarp jetson jetsons joined journalctl journald
+    judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig kernelopts kernels kernelsymbol
+    kernelver kexec keyring kinds known knows kobject ksymtab kubectl kubepods kubernetes kvcache label
+    lacks lanes laptop large latency later latest launch layer layers layout layouts ldconfig least leave
+    leaves legacy legacypeermem legend length letter level levels libcuda libcudart libcufile libefa
+    libfabric libgdrapi libibmad libibumad libibverbs libkmod libnccl libnixl libnvidia libnvshmem libpod
+    libraries library librdmacm libtorch libucp libucs libuct libucx license likely limit limited limits
+    lines linkage linkonce links linux listed listen lists little livepatch lnkcap lnksta loaded
+    loadedmodule loader loaderinfo loading loads local localized localrank localranks localread locate
+    lockdown locked logged longer looked looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci
+    ltige lustre machine machineconfig machineconfiguration machined machines magic major makefile makes
+    malformed managed management manager manifest manifests mappable mapped mapping mappings marking master
+    match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant meanwhile
+    measure measured median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev
+    merging message messages metadata metal methods microsoft migrate minimum minor minute mismatch
+    mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable
+    mobile model models modify modinfo modpost modprobe module modules modulo modversion modversions mofed
+    moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mountinfo mpcomm
+    mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple named names namespace
+    ncclcommqueryproperties ncclcommregister nccldevcommrequirements ncclgetlevel ncclgetsystemid
+    ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit
+    ncclibinitdevices ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit
+    ncclshmopen ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge
+    nccltopocheckgdr nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal
+    nccltopogetlocalnet nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths nconnections ncontexts
+    ndevs nearer nearest necessary needs negada negato neigh neither nessun netdevs netgdrread network
+    networking networks never newer newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes
+    nnvvv noarch noderesources nodes nodigest nohup normal notes nothing notice nouveau npackage nranks
+    nstatus nthreads numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver
+    nvldomainsize nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch
+    nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg
+    often older online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift
+    opensource openstack openucx opera operaci operacja operating operation operations operator operazione
+    optimal option optional options oracle order original osapi oscreateosdescriptorfromiomemory osinit
+    osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
+    override overriding owned owner package packages packed packet packets pagemap pager pages paging pairs
+    panic parallelcluster parallels param parameter parameters params parent parentheses parmtype parse
+    parsed parser partial partition partitions partner partners parts party pascal pasid passed passendes
+    passes passthrough pasta paste patch paths payload pcieport pciutils peerdirect peermappingoverride
+    peermem peermemlinkage peers people perftest perhaps permanent permessa permesso permise permiso permiss
     permission permissions permissive permitida permitted persistent phase physfn physical pingpong pinned
     pipeline pkeys pkgconfig place plain plane planes platform please pliku plugin plugins pmflt pmfsltd
     pmorjan pointer policy ports positions posix possibilities possible posted postinst posts power powerpc

@@ -13,7 +13,8 @@ from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by, tur
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log import FOLDER, nccl_log
 from gdrkit.programs.nccl.settings import selects
-from gdrkit.rules.capabilities import DIRECT
+from gdrkit.programs.nccl_gin.consumer import NCCL_GIN
+from gdrkit.rules.capabilities import DIRECT, Path
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -23,7 +24,7 @@ from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome,
     "hca-not-selected",
     Layer.APPLICATION,
     per=rdma_devices,
-    takes=NCCL.own(*DIRECT),
+    takes=(*NCCL.own(*DIRECT, Path.STAGED), *NCCL_GIN.own(*DIRECT)),
     reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
     cost="GPUs near this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
@@ -31,7 +32,8 @@ from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome,
 def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     """A setting such as NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
 
-    Cost: The GPU's nearest NIC is idle.
+    Cost: The GPU's nearest NIC is idle. A list that names no device of the machine leaves NCCL without any:
+    it uses TCP.
 
     How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL_IB_HCA`), and does
     not name a device that `ibv_devinfo` lists and that `nvidia-smi topo -m` shows nearest to a GPU.
@@ -48,12 +50,15 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     """
 
     def wrong(found: Environment, setting: ProgramSetting) -> Failed | None:
-        if selects(setting.value, device.name) or not _is_nearest(node, device):
+        selected = [one.name for one in rdma_devices(node) if selects(setting.value, one.name)]
+        if device.name in selected or (selected and not _is_nearest(node, device)):
             return None
+        where = node.describe_line(setting.source, setting.line)
         return Failed(
-            seen=f"NCCL_IB_HCA={setting.value} in {node.describe_line(setting.source, setting.line)}",
+            seen=f"NCCL_IB_HCA={setting.value} in {where}" + ", which selects no device" * (not selected),
             expected=f"a list with {device.name}",
             subject=device.name,
+            cost="" if selected else "NCCL finds no RDMA device, and uses TCP.",
             takes=taken_by(found),
         )
 

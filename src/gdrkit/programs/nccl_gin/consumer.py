@@ -14,7 +14,7 @@ from gdrkit.node import Node
 from gdrkit.programs.consumer import Consumer, PathSupport, Switch
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.releases import NEWEST, first_release_with, release
-from gdrkit.rules.capabilities import Capability, Path
+from gdrkit.rules.capabilities import DIRECT, Capability, Path
 
 FIRST = numbers(first_release_with("has_gin"))
 
@@ -41,6 +41,13 @@ NCCL_GIN = Consumer(
         PathSupport(path=Path.CPU_ASSISTED, since=FIRST, also=(Capability.VMM,)),
     ),
     switches=(
+        Switch(
+            name="NCCL_IB_DISABLE",
+            closes=DIRECT,
+            off=lambda value: integer(value) not in (None, 0),
+            network=True,
+            source="src/transport/net_ib/gin.cc, ncclGinIbInit(), by ncclIbInitDevices() of init.cc",
+        ),
         Switch(
             name="NCCL_GIN_TYPE",
             closes=(Path.GPU_INITIATED,),

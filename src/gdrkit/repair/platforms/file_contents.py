@@ -87,9 +87,9 @@ def acs_unit(commands: Iterable[tuple[str, ...]]) -> str:
     )
 
 
-def memlock_limits() -> str:
+def memlock_limits(logins: Iterable[str] = ("*", "root")) -> str:
     """A file for limits.d: see limits.conf(5). `*` does not include root."""
-    rows = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
+    rows = "".join(f"{who} {kind} memlock unlimited\n" for who in logins for kind in ("soft", "hard"))
     return f"{HEAD}\n{rows}"
 
 
