@@ -94,18 +94,26 @@ def _advice(row: NodeRow) -> str:
         case Standing.UNREADABLE:
             return row.advice or "collect it again"
         case Standing.UNKNOWN:
-            return _find_out(row)
+            return _find_out(row, _of_first_cause(row))
         case Standing.NEXT_BOOT:
             return row.advice
     if row.remedies and not row.by_hand:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:
         return ""
+    return _of_first_cause(row)
+
+
+def _of_first_cause(row: NodeRow) -> str:
+    """What the first cause says to do; "" where nothing is wrong that has a code."""
     return row.advice or advice(row.causes[0]) if row.causes and row.causes[0] in CODES else ""
 
 
-def _find_out(row: NodeRow) -> str:
-    """Root reads what was denied; anything else has its own command."""
-    if row.causes and all(cause.endswith(": denied") for cause in row.causes):
-        return "run again with --sudo, or collect as root"
-    return f"to find out, run: {row.to_find_out[0]}" if row.to_find_out else "see gdr doctor -v"
+def _find_out(row: NodeRow, known: str) -> str:
+    """Root reads what was denied; anything else has its own command. What is `known` to be wrong comes
+    first."""
+    missing = row.causes[1:] if known else row.causes
+    words = f"to find out, run: {row.to_find_out[0]}" if row.to_find_out else "see gdr doctor -v"
+    if missing and all(cause.endswith(": denied") for cause in missing):
+        words = "run again with --sudo, or collect as root"
+    return f"{known} {words[:1].upper()}{words[1:]}" if known else words
