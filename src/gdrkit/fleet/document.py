@@ -98,7 +98,7 @@ def causes_of(row: NodeRow) -> tuple[str, ...]:
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Nodes that share a verdict and its causes."""
+    """Nodes that share a verdict, its causes, and what to do about them."""
 
     number: int  # from 1
     standing: Standing

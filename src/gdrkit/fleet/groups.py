@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import CODES
 from gdrkit.evidence.quoting import quoted
-from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
-from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.document import INTERRUPTED, SILENT, WELL, Fix, Group, NodeRow, Standing
+from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.launcher import BY_ENGINE
 from gdrkit.report.answers import naming
 from gdrkit.report.pages import advice
@@ -19,9 +19,9 @@ ORDER = list(Standing)
 
 def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
     """The groups, the most urgent first, and of those the largest."""
-    alike: dict[tuple[Standing, tuple[str, ...], tuple[int, ...]], list[NodeRow]] = {}
+    alike: dict[tuple[Standing, tuple[str, ...], tuple[int, ...], str], list[NodeRow]] = {}
     for row in rows:
-        alike.setdefault((row.standing, row.causes, row.rails), []).append(row)
+        alike.setdefault((row.standing, row.causes, row.rails, _what_to_do(row)), []).append(row)
     ordered = sorted(alike.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]), item[0]))
     return tuple(
         Group(
@@ -34,8 +34,13 @@ def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
             nodes=fold(node.name for node in nodes),
             count=len(nodes),
         )
-        for number, ((standing, causes, rails), nodes) in enumerate(ordered, 1)
+        for number, ((standing, causes, rails, _), nodes) in enumerate(ordered, 1)
     )
+
+
+def numbers_of(found: Iterable[Group]) -> dict[str, int]:
+    """The number of each node's group, by its name."""
+    return {name: group.number for group in found for name in expand(group.nodes)}
 
 
 def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
@@ -44,9 +49,7 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
     alike: dict[tuple[str, tuple[str, ...], bool], list[NodeRow]] = {}
     for row in rows:
         if row.standing is Standing.BLOCKED:
-            alike.setdefault((_advice(replace(row, advice="")), row.remedies, row.needs_reboot), []).append(
-                row
-            )
+            alike.setdefault((_what_to_do(row), row.remedies, row.needs_reboot), []).append(row)
     found = [
         Fix(
             advice=_shared(nodes),
@@ -82,6 +85,14 @@ def _shared(rows: Sequence[NodeRow]) -> str:
     words = naming(_advice(rows[0]), target_of(rows[0]))
     same = all(_advice(row) == _advice(rows[0]) for row in rows)
     return words if same else f"for example on {rows[0].name}: {words}"
+
+
+def _what_to_do(row: NodeRow) -> str:
+    """What to do about a node, without the words that name a device, a line or a version: a cable and a
+    subnet manager are not one thing to do, though both are about a port that is down. Without evidence, the
+    cause says enough."""
+    words = () if row.standing in SILENT else _advice(replace(row, to_find_out=())).split()
+    return " ".join(word for word in words if not any(map(str.isdigit, word)))
 
 
 def _advice(row: NodeRow) -> str:

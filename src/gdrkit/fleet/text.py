@@ -23,7 +23,7 @@ from gdrkit.fleet.document import (
     TraitMismatch,
     TraitValue,
 )
-from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.formats.plural import plural
@@ -325,12 +325,11 @@ def group_text(report: FleetReport, group: Group, *, colour: bool, width: int | 
         yield 2, "", f"for example: {group.summary}"
         if group.advice:
             yield 2, "", f"what to do: {group.advice}"
-        members = {row.name for row in report.nodes if (row.standing, row.causes, row.rails) == key}
+        members = set(expand(group.nodes))
         if odd := [row for row in report.odd if row.node in members]:
             yield 2, "bold", f"of them, not as most of their kind: {plural(len(odd), 'node')}"
             yield from _alike(odd, len(odd))
 
-    key = (group.standing, group.causes, group.rails)
     return render(lines(), STYLES, colour=colour, width=width)
 
 
