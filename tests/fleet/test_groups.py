@@ -271,11 +271,13 @@ def test_a_name_in_a_longer_word_is_not_the_node():
 
 @pytest.mark.parametrize(("target", "shown"), [("b.tar.gz", "b.tar.gz"), ("slurm://gpu1", "ssh://gpu1")])
 def test_a_command_in_advice_names_the_node_that_it_judges(target, shown):
-    """As the doctor's own page about one node does; a line of the short form has no room for it."""
+    """As the doctor's own page about one node does; in the short form the words have no room for it, and the
+    command below them is that of the first step."""
     rows = [replace(one, target=target) for one in blocked("gpu1", causes=("driver-not-loaded",))]
     report = build([*rows, row("gpu2")])
 
     for said in (report.groups[0].advice, report.fixes[0].advice):
         assert f"`gdr modprobe nvidia {shown}` predicts" in said
-    assert f"gdr modprobe nvidia {shown}" not in brief(report)
-    assert "sudo modprobe nvidia" in brief(report)
+    words, command = brief(report).partition("Do this first\n")[2].splitlines()[:2]
+    assert "Find the reason first: `gdr modprobe nvidia` predicts" in words
+    assert command.strip() == f"gdr modprobe nvidia {shown}"

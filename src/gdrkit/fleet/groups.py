@@ -11,8 +11,10 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import INTERRUPTED, SILENT, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.launcher import BY_ENGINE
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.answers import naming
 from gdrkit.report.pages import advice
+from gdrkit.rules.remedy_names import RemedyName
 
 ORDER = list(Standing)
 
@@ -109,10 +111,18 @@ def _advice(row: NodeRow) -> str:
         case Standing.NEXT_BOOT:
             return row.advice
     if row.remedies and not row.by_hand:
-        return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
+        return f"gdr fix: {plan_in_words(row)}"
     if row.standing in WELL:
         return ""
     return _of_first_cause(row)
+
+
+def plan_in_words(plan: NodeRow | Fix) -> str:
+    """The steps of a plan by name; of a single one also what it does."""
+    first, *others = plan.remedies
+    words = ", then ".join(plan.remedies) if others else f"{first}: {remedy_of(first).title}"
+    is_said = RemedyName.REBOOT in plan.remedies
+    return f"{words}, with a reboot" if plan.needs_reboot and not is_said else words
 
 
 def _of_first_cause(row: NodeRow) -> str:
