@@ -78,7 +78,7 @@ def test_a_kept_run_that_someone_else_wrote_lists_no_such_name_either(tmp_path, 
     run.write_text(run.read_text().replace('"name":"gpu7"', '"name":"ALL"'))
     printed = listed(capsys, "--run", run)
 
-    assert printed.out == "\n"
+    assert printed.out == ""
     assert "left out, 'ALL'" in printed.err
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_evidence_has_a_whole_sentence_and_is_in_no_list(tmp_p
     causes = {cause for group in json.loads(document.out)["groups"] for cause in group["causes"]}
     assert not [cause for cause in causes if cause.endswith("it")]
     assert {"unsupported format", "not a bundle or sosreport"} <= causes
-    assert listed.out == "\n" and listed.err.count("left out, 'gpu03") == 2 and "rack.jpg" in listed.err
+    assert listed.out == "" and listed.err.count("left out, 'gpu03") == 2 and "rack.jpg" in listed.err
 
 
 def test_a_word_that_is_neither_a_file_nor_a_host_says_so_with_the_folder_that_was_meant(

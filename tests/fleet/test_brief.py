@@ -101,6 +101,35 @@ Versions that differ: driver 590.48 on gpu008
     )
 
 
+def test_a_single_step_says_what_it_does_and_a_reboot_is_said_once():
+    clean = {"causes": ("ib-disabled-by-env",), "remedies": (RemedyName.CLEAN_NCCL_SETTINGS,)}
+    again = {"causes": ("driver-mismatch",), "remedies": (RemedyName.REBOOT,), "needs_reboot": True}
+    rows = [row("a1", Standing.BLOCKED, **clean), row("b1", Standing.BLOCKED, **again)]
+    shown = brief(build(rows), width=120)
+
+    off = "remove the settings from /etc/nccl.conf that turn the direct path off"
+    assert f"  clean-nccl-settings: {off}   a1\n" in shown
+    assert "  reboot: reboot into the driver that is installed   b1\n" in shown
+
+
+def test_a_command_with_a_placeholder_is_not_one_to_type():
+    advice = "Remove the old build: `sudo dkms remove mlnx-ofed-kernel/<old version> --all`."
+    shown = brief(build([row("n1", Standing.BLOCKED, causes=("ofed-multiple-dkms",), advice=advice)]))
+
+    assert "\n        gdr fleet doctor --run last --group 1\n" in shown
+    assert "\n        sudo dkms" not in shown
+
+
+@pytest.mark.parametrize(
+    ("width", "ends"), [(120, "; 2 ready (judged in 7 s)"), (60, "; 2 ready"), (50, "")]
+)
+def test_the_first_line_leaves_out_what_is_needed_least_before_it_is_cut(width, ends):
+    rows = [*(row(f"w{n}", Standing.WARNINGS) for n in range(2)), row("r1"), row("r2")]
+    first = brief(build(rows, seconds=7), width=width).splitlines()[0]
+
+    assert first == f"2 of 4 nodes need something: 2 with warnings{ends}"
+
+
 def test_a_command_stays_whole_and_the_one_of_a_cluster_opens_the_node_over_ssh():
     command = "sudo ip link set " + "x" * 120 + " up"
     advice = f"It is down. `{command}` starts it, and `true` does nothing."

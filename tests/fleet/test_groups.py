@@ -8,7 +8,7 @@ from gdrkit.fleet.brief import brief
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import cause_of, without_answer
-from gdrkit.fleet.text import headline, text
+from gdrkit.fleet.text import group_text, headline, text
 from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down
@@ -84,6 +84,27 @@ def test_a_group_says_what_the_cause_says_on_its_nodes_and_names_one_where_that_
     assert [group.advice for group in alike.groups] == [fix.advice for fix in alike.fixes] == [off]
     assert [group.advice for group in mixed.groups] == [f"for example on a1: {off}"]
     assert [(fix.advice, fix.frees) for fix in mixed.fixes] == [(f"for example on a1: {off}", 3)]
+
+
+def test_nodes_of_one_cause_that_need_different_things_are_apart():
+    """A cable and a subnet manager, on the same rail; another device needs the same."""
+    cable = "Port 1 of mlx5_3 is DOWN: there is no link. `sudo mlxlink -d mlx5_3` says what is wrong."
+    manager = (
+        "Port 1 of mlx5_3 is INIT: no subnet manager has set it up. `sudo ibhosts -C mlx5_3` lists hosts."
+    )
+    down = {"causes": ("port-down",), "rails": (3,)}
+    report = build([
+        *blocked("a1", advice=cable, **down), *blocked("a2", advice=cable.replace("5_3", "5_4"), **down),
+        *blocked("b1", advice=manager, **down),
+    ])  # fmt: skip
+
+    assert [(g.nodes, g.advice) for g in report.groups] == [
+        ("a[1-2]", f"for example on a1: {cable}"), ("b1", manager)
+    ]  # fmt: skip
+    assert [(fix.frees, fix.nodes) for fix in report.fixes] == [(2, "a[1-2]"), (1, "b1")]
+    screen = brief(report)
+    assert "sudo mlxlink -d mlx5_3\n" in screen and "sudo ibhosts -C mlx5_3\n" in screen
+    assert group_text(report, report.groups[1], colour=False, width=100).splitlines()[1] == "  b1"
 
 
 def test_the_row_of_a_node_has_what_its_first_cause_says_there():
@@ -250,11 +271,13 @@ def test_a_name_in_a_longer_word_is_not_the_node():
 
 @pytest.mark.parametrize(("target", "shown"), [("b.tar.gz", "b.tar.gz"), ("slurm://gpu1", "ssh://gpu1")])
 def test_a_command_in_advice_names_the_node_that_it_judges(target, shown):
-    """As the doctor's own page about one node does; a line of the short form has no room for it."""
+    """As the doctor's own page about one node does; in the short form the words have no room for it, and the
+    command below them is that of the first step."""
     rows = [replace(one, target=target) for one in blocked("gpu1", causes=("driver-not-loaded",))]
     report = build([*rows, row("gpu2")])
 
     for said in (report.groups[0].advice, report.fixes[0].advice):
         assert f"`gdr modprobe nvidia {shown}` predicts" in said
-    assert f"gdr modprobe nvidia {shown}" not in brief(report)
-    assert "sudo modprobe nvidia" in brief(report)
+    words, command = brief(report).partition("Do this first\n")[2].splitlines()[:2]
+    assert "Find the reason first: `gdr modprobe nvidia` predicts" in words
+    assert command.strip() == f"gdr modprobe nvidia {shown}"

@@ -8,7 +8,7 @@ from gdrkit.diagnosis import node_of
 from gdrkit.evidence.target import open_host
 from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.answers import first_cause, now
-from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.report.fix import FixOptions, _as_step_below, fix_report
 from gdrkit.report.fix_text import fix_text
 from gdrkit.report.programs import about_shown
 from gdrkit.rules.rule import Passed
@@ -49,6 +49,37 @@ def test_what_keeps_a_node_ready_over_the_next_boot_is_recommended():
     assert {"rebuild-driver", "persist-peermem"} <= {step.remedy for step in upgraded.further}
     shown = fix_text(upgraded)
     assert "nothing to fix for a direct path now" in shown and "\nrecommended (carry out with" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("nic-x4", "link-degraded"), ("gpu-gone", "gpu-missing"), ("acs-redirect", "")]
+)
+def test_a_warning_of_a_node_that_works_has_what_the_doctor_says_unless_a_step_ends_it(name, code):
+    node = node_of(open_host(str(laid_down(name))))
+    report = fix_report(node, FixOptions())
+    shown, said = fix_text(report), now(about_shown(diagnosed(name)), first_cause(diagnosed(name)))
+
+    assert report.verdict.state == "ready" and [action.kind for action in report.by_hand] == (
+        ["ask-person"] * len(report.by_hand)
+    )
+    if code:
+        assert "nothing to fix for a direct path now; do this by hand:" in shown
+        assert report.by_hand[0].line == f"{code}: {said.partition(' More:')[0]}"
+    else:
+        assert not report.by_hand and [step.remedy for step in report.further] == ["clear-acs-redirect"]
+
+
+def test_a_step_that_is_shown_is_not_named_as_a_command_that_would_show_it():
+    node = node_of(open_host(str(laid_down("talos"))))
+    report, said = (
+        fix_report(node, FixOptions(target="t")),
+        "Run `gdr fix --steps use-dmabuf t`, which says how.",
+    )
+
+    assert [step.remedy for step in report.further] == ["use-dmabuf"]
+    assert _as_step_below(said, report.further) == "Do use-dmabuf, as below."
+    assert _as_step_below(said.replace("use-dmabuf", "reboot"), report.further) != "Do use-dmabuf, as below."
+    assert _as_step_below(said, ()) == said
 
 
 def test_talos_is_told_to_take_the_entry_out_although_the_node_is_unknown():

@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence.target import open_host
-from gdrkit.report.here import request
+from gdrkit.report.here import advice_here, request
 from tests.evidence_nodes import laid_down
 
 
@@ -22,3 +22,19 @@ def test_only_who_cannot_change_the_machine_asks_its_owner(name: str, asked: str
     node = node_of(open_host(str(laid_down(name))))
     found = request(node, report_on(node))
     assert found.startswith(asked) and bool(found) is bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("code", "subject", "words"),
+    [
+        ("port-on-one-lane", "mlx5_0", "`sudo ibportstate -C mlx5_0 -D 0 1 query`"),
+        ("nic-ats-unexpected", "mlx5_0", "`sudo mlxconfig -d 0000:18:00.0 set"),
+        ("gpu-needs-reset", "0000:19:00.0", "--gpu-reset -i 0000:19:00.0`"),
+        ("port-on-one-lane", "node", ""),  # nothing is known of the device
+        ("link-degraded", "mlx5_0", ""),  # its page names none
+        ("ofed-multiple-dkms", "mlx5_0", ""),  # its placeholder is a version
+    ],
+)
+def test_the_advice_of_a_page_names_the_device_of_the_finding(code: str, subject: str, words: str):
+    found = advice_here(node_of(open_host(str(laid_down("ubuntu-6.8-h100")))), code, "", subject)
+    assert words in found and bool(found) is bool(words) and ("<" not in found)

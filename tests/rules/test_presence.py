@@ -323,12 +323,12 @@ class TestLinkOfAPort:
 
     @staticmethod
     def advice(
-        layer: str, board: str = "MT_0000000838", others: str = "InfiniBand", physical="Disabled"
+        layer: str, board: str = "MT_0000000838", others: str = "InfiniBand", state: str = "DOWN"
     ) -> str:
         def device(name: str, of: str) -> RdmaDevice:
             return RdmaDevice(name, "0000:18:00.0", "mlx5_core", of)
 
-        down = RdmaPort("mlx5_0", 1, "DOWN", "Disabled", 40, layer)
+        down = RdmaPort("mlx5_0", 1, state, "Disabled" if state == "DOWN" else "LinkUp", 40, layer)
         alike = [RdmaPort(name, 1, "ACTIVE", "LinkUp", 400, others) for name in ("mlx5_8", "mlx5_9")]
         devices = [device("mlx5_0", board), *(device(one.device, "MT_0000000838") for one in alike)]
         node = machine().after(
@@ -357,6 +357,25 @@ class TestLinkOfAPort:
     def test_infiniband_that_is_disabled_is_turned_off(self):
         said = self.advice("InfiniBand")
         assert "turned off. `sudo ibportstate" in said and "no link" not in said
+
+    def test_no_second_subnet_manager_is_started_where_one_has_set_up_another_port(self):
+        said = self.advice("InfiniBand", state="INIT")
+        assert "One has set up mlx5_8 and 1 more: in the same fabric do not start another" in said
+        assert "separate fabrics" in said and "`sudo ibhosts -C mlx5_0 -P 1`" in said
+
+    def test_without_another_active_infiniband_port_the_other_nodes_are_asked_before_one_is_started(self):
+        said = self.advice("InfiniBand", others="Ethernet", state="INIT")
+        assert said.index("If a port of another node in its fabric is ACTIVE") < said.index(
+            "If none is, start"
+        )
+
+    def test_an_armed_port_has_a_subnet_manager(self):
+        said = self.advice("InfiniBand", others="Ethernet", state="ARMED")
+        assert "A subnet manager has begun" in said and "start" not in said
+
+    def test_an_ethernet_port_in_init_has_no_address_and_no_subnet_manager(self):
+        said = self.advice("Ethernet", others="InfiniBand", state="INIT")
+        assert "IPv4 address of its interface" in said and "subnet manager" not in said
 
 
 class TestPortOnOneLane:

@@ -9,7 +9,7 @@ from gdrkit.cli import fleet_options
 from gdrkit.cli.arguments import Parser, colours, note_if_same, number, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.cli.files import shown
-from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing, causes_of
+from gdrkit.fleet.document import SILENT, UNDECIDED, FleetReport, NodeRow, Standing, causes_of
 
 BLOCKED = "blocked"
 CHOICES = {
@@ -130,7 +130,8 @@ def _show(report: FleetReport, options: argparse.Namespace) -> int:
     elif options.junit:
         write(tables.as_junit(report))
     elif options.nodes_only:
-        write(f"{_list_of(_chosen(report, options.nodes_only))}\n")
+        listed = _list_of(_chosen(report, options.nodes_only))
+        write(f"{listed}\n" if listed else "")
     else:
         colour = colours()
         run = options.run or runs.LAST
@@ -155,11 +156,11 @@ def _which(text: str) -> str:
 
 
 def _chosen(report: FleetReport, which: str) -> list[NodeRow]:
-    """The nodes to list. One that is not known is in no list but its own: what drains a node by a list must
-    not drain one without an answer."""
+    """The nodes to list. What drains nodes by their standing must not drain one that is not known; a finding
+    is known also of a node whose verdict is not."""
     if which in CHOICES:
         return [row for row in report.nodes if row.standing in CHOICES[which]]
-    return [row for row in report.nodes if row.standing not in UNDECIDED and which in causes_of(row)]
+    return [row for row in report.nodes if row.standing not in SILENT and which in causes_of(row)]
 
 
 def _list_of(rows: list[NodeRow]) -> str:

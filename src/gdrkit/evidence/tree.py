@@ -117,6 +117,7 @@ def _root(path: str) -> str:
     if EVIDENCE_NAMES.isdisjoint(names):
         raise TargetError(
             f"no evidence of a node in {path}",
-            "name a directory that contains etc, proc, sys or sos_commands, or a bundle from gdr collect",
+            "name a directory that contains etc, proc, sys or sos_commands, or a bundle from gdr collect; "
+            "gdr fleet doctor takes a folder of bundles",
         )
     return path

@@ -12,8 +12,8 @@ from itertools import islice
 
 from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
-from gdrkit.fleet.document import WELL, Drift, FleetReport, Group, NodeRow, OddNode, Standing, TraitMismatch
-from gdrkit.fleet.groups import by_advice, target_of
+from gdrkit.fleet.document import WELL, Drift, FleetReport, NodeRow, OddNode, TraitMismatch
+from gdrkit.fleet.groups import by_advice, numbers_of, plan_in_words, target_of
 from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.peers import odd_alike
 from gdrkit.fleet.text import (
@@ -37,9 +37,9 @@ CABLING_SHOWN = 9
 CHANGES_SHOWN = 20
 HOSTS_SHOWN = 32
 """Columns that a list of nodes keeps beside a long cause."""
-Alike = tuple[Standing, tuple[str, ...], tuple[int, ...]]
-_COMMAND = regex(r"`(sudo [^`\n]{2,200})`")
-"""A command that changes something; others in an advice only ask, as `modinfo -F license nvidia`."""
+_COMMAND = regex(r"`(sudo [^`\n<]{2,200}|gdr (?:doctor --probe|modprobe |probe )[^`\n<]{0,200})`")
+"""A command that changes something, or one of gdr that finds the reason first; others in an advice only ask,
+as `modinfo -F license nvidia`."""
 
 
 def brief(report: FleetReport, *, colour: bool = False, width: int | None = None, run: str = "last") -> str:
@@ -79,7 +79,7 @@ def _since(report: FleetReport, room: int) -> Iterator[list[Row]]:
 
 
 def _head(report: FleetReport, room: int) -> Iterator[Row]:
-    yield 0, "bold", _cut(headline(report), room)
+    yield 0, "bold", _cut(headline(report, room), room)
     if not report.complete:
         yield 0, "unknown", _cut(interrupted(report), room)
 
@@ -132,28 +132,22 @@ def _steps(report: FleetReport, room: int, run: str) -> Iterator[Row]:
 
 def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str]]:
     """For each thing to do, the most urgent first: how many nodes it helps, which, what, and a command."""
-    members: dict[Alike, list[NodeRow]] = {}
+    members: dict[int, list[NodeRow]] = {}
+    numbers = numbers_of(report.groups)
     for row in report.nodes:
-        members.setdefault(_alike(row), []).append(row)
-    numbers = {_alike(group): group.number for group in report.groups}
+        members.setdefault(numbers[row.name], []).append(row)
     for fix in report.fixes:
         rows = _of(report, fix.nodes)
         if fix.remedies and not fix.by_hand:
-            words = f"{', then '.join(fix.remedies)}{', with a reboot' if fix.needs_reboot else ''}"
-            yield fix.frees, fix.nodes, words, f"gdr fix {target_of(rows[0])}"
+            yield fix.frees, fix.nodes, plan_in_words(fix), f"gdr fix {target_of(rows[0])}"
         else:
-            shows = f"{run} --group {numbers[_alike(rows[0])]}"
+            shows = f"{run} --group {numbers[rows[0].name]}"
             yield fix.frees, fix.nodes, *_as_command(fix.advice, rows, shows)
     for advice, groups in by_advice(report.groups).items():
-        rows = [row for group in groups for row in members[_alike(group)]]
+        rows = [row for group in groups for row in members[group.number]]
         shows = f"{run} --group {groups[0].number}"
         nodes = groups[0].nodes if len(groups) == 1 else fold(row.name for row in rows)
         yield len(rows), nodes, *_as_command(advice, rows, shows)
-
-
-def _alike(one: Group | NodeRow) -> Alike:
-    """What the nodes of a group share."""
-    return one.standing, one.causes, one.rails
 
 
 def _of(report: FleetReport, nodes: str) -> list[NodeRow]:

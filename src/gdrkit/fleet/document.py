@@ -70,7 +70,7 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     target: str  # for `gdr doctor`
     standing: Standing
-    causes: tuple[str, ...] = ()  # codes, the first one first; of missing evidence its sources
+    causes: tuple[str, ...] = ()  # codes, the first one first; then of missing evidence its sources
     rails: tuple[int, ...] = ()  # the GPUs that it concerns, by their order; empty for all
     summary: str = ""  # the verdict, or why there is none
     remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order; without a plan those of its cause
@@ -89,14 +89,16 @@ def causes_of(row: NodeRow) -> tuple[str, ...]:
     """What is wrong with a node, that of its verdict first: codes that block it or are warnings; of missing
     evidence its sources.
 
-    What fails or warns beside the first cause is in its traits, of bounded length: fleet/traits.py."""
+    What fails or warns beside the first cause is in its traits, of bounded length, each code once with how
+    often it was found: fleet/traits.py."""
     words = [row.traits.get(name, "") for name in ("failed", "warnings")]
-    found = (code for each in words for code in each.split(", ") if code not in ("", "none"))
+    found = (code.rpartition(" x ")[2] for each in words for code in each.split(", "))
+    found = (code for code in found if code not in ("", "none"))
     return tuple(dict.fromkeys((*row.causes, *found)))
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Nodes that share a verdict and its causes."""
+    """Nodes that share a verdict, its causes, and what to do about them."""
 
     number: int  # from 1
     standing: Standing

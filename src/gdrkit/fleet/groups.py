@@ -8,20 +8,22 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import CODES
 from gdrkit.evidence.quoting import quoted
-from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
-from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.document import INTERRUPTED, SILENT, WELL, Fix, Group, NodeRow, Standing
+from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.launcher import BY_ENGINE
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.answers import naming
 from gdrkit.report.pages import advice
+from gdrkit.rules.remedy_names import RemedyName
 
 ORDER = list(Standing)
 
 
 def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
     """The groups, the most urgent first, and of those the largest."""
-    alike: dict[tuple[Standing, tuple[str, ...], tuple[int, ...]], list[NodeRow]] = {}
+    alike: dict[tuple[Standing, tuple[str, ...], tuple[int, ...], str], list[NodeRow]] = {}
     for row in rows:
-        alike.setdefault((row.standing, row.causes, row.rails), []).append(row)
+        alike.setdefault((row.standing, row.causes, row.rails, _what_to_do(row)), []).append(row)
     ordered = sorted(alike.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]), item[0]))
     return tuple(
         Group(
@@ -34,8 +36,13 @@ def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
             nodes=fold(node.name for node in nodes),
             count=len(nodes),
         )
-        for number, ((standing, causes, rails), nodes) in enumerate(ordered, 1)
+        for number, ((standing, causes, rails, _), nodes) in enumerate(ordered, 1)
     )
+
+
+def numbers_of(found: Iterable[Group]) -> dict[str, int]:
+    """The number of each node's group, by its name."""
+    return {name: group.number for group in found for name in expand(group.nodes)}
 
 
 def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
@@ -44,9 +51,7 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
     alike: dict[tuple[str, tuple[str, ...], bool], list[NodeRow]] = {}
     for row in rows:
         if row.standing is Standing.BLOCKED:
-            alike.setdefault((_advice(replace(row, advice="")), row.remedies, row.needs_reboot), []).append(
-                row
-            )
+            alike.setdefault((_what_to_do(row), row.remedies, row.needs_reboot), []).append(row)
     found = [
         Fix(
             advice=_shared(nodes),
@@ -84,6 +89,14 @@ def _shared(rows: Sequence[NodeRow]) -> str:
     return words if same else f"for example on {rows[0].name}: {words}"
 
 
+def _what_to_do(row: NodeRow) -> str:
+    """What to do about a node, without the words that name a device, a line or a version: a cable and a
+    subnet manager are not one thing to do, though both are about a port that is down. Without evidence, the
+    cause says enough."""
+    words = () if row.standing in SILENT else _advice(replace(row, to_find_out=())).split()
+    return " ".join(word for word in words if not any(map(str.isdigit, word)))
+
+
 def _advice(row: NodeRow) -> str:
     """What to do about a node, in a line."""
     match row.standing:
@@ -94,18 +107,34 @@ def _advice(row: NodeRow) -> str:
         case Standing.UNREADABLE:
             return row.advice or "collect it again"
         case Standing.UNKNOWN:
-            return _find_out(row)
+            return _find_out(row, _of_first_cause(row))
         case Standing.NEXT_BOOT:
             return row.advice
     if row.remedies and not row.by_hand:
-        return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
+        return f"gdr fix: {plan_in_words(row)}"
     if row.standing in WELL:
         return ""
+    return _of_first_cause(row)
+
+
+def plan_in_words(plan: NodeRow | Fix) -> str:
+    """The steps of a plan by name; of a single one also what it does."""
+    first, *others = plan.remedies
+    words = ", then ".join(plan.remedies) if others else f"{first}: {remedy_of(first).title}"
+    is_said = RemedyName.REBOOT in plan.remedies
+    return f"{words}, with a reboot" if plan.needs_reboot and not is_said else words
+
+
+def _of_first_cause(row: NodeRow) -> str:
+    """What the first cause says to do; "" where nothing is wrong that has a code."""
     return row.advice or advice(row.causes[0]) if row.causes and row.causes[0] in CODES else ""
 
 
-def _find_out(row: NodeRow) -> str:
-    """Root reads what was denied; anything else has its own command."""
-    if row.causes and all(cause.endswith(": denied") for cause in row.causes):
-        return "run again with --sudo, or collect as root"
-    return f"to find out, run: {row.to_find_out[0]}" if row.to_find_out else "see gdr doctor -v"
+def _find_out(row: NodeRow, known: str) -> str:
+    """Root reads what was denied; anything else has its own command. What is `known` to be wrong comes
+    first."""
+    missing = row.causes[1:] if known else row.causes
+    words = f"to find out, run: {row.to_find_out[0]}" if row.to_find_out else "see gdr doctor -v"
+    if missing and all(cause.endswith(": denied") for cause in missing):
+        words = "run again with --sudo, or collect as root"
+    return f"{known} {words[:1].upper()}{words[1:]}" if known else words

@@ -28,7 +28,7 @@ from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.report.answers import in_words
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
-from gdrkit.report.causes import deciding, missing_of
+from gdrkit.report.causes import deciding, failed_all_the_same, missing_of
 from gdrkit.report.document import Report
 from gdrkit.report.here import ends_in_reboot
 from gdrkit.report.pages import advice
@@ -289,11 +289,12 @@ def _standing(report: Report) -> Standing:
 
 
 def _causes(report: Report, standing: Standing) -> tuple[str, ...]:
-    """What a group of nodes shares: codes; for missing evidence the sources and why."""
+    """What a group of nodes shares: codes; for missing evidence the sources and why, behind what fails
+    whatever the evidence shows."""
     if standing is Standing.UNKNOWN:
-        return tuple(
-            sorted({f"{finding.code}: {in_words(missing_of(finding)[1])}" for finding in _undecided(report)})
-        )
+        known = failed_all_the_same(report)
+        missing = {f"{finding.code}: {in_words(missing_of(finding)[1])}" for finding in _undecided(report)}
+        return (*((known.code,) if known else ()), *sorted(missing))
     after = lost_at_boot(report)
     if standing is Standing.NEXT_BOOT and after is not None:
         return (after.cause,) if after.cause else ()

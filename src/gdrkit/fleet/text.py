@@ -23,7 +23,7 @@ from gdrkit.fleet.document import (
     TraitMismatch,
     TraitValue,
 )
-from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.formats.plural import plural
@@ -66,14 +66,15 @@ def in_need(report: FleetReport) -> str:
     return f"{need} of {plural(total, 'node')} {'needs' if need == 1 else 'need'} something"
 
 
-def headline(report: FleetReport) -> str:
+def headline(report: FleetReport, room: int = 1000) -> str:
     """How many nodes need something, and how many there are of each standing, the most urgent first; behind
-    a semicolon those that need nothing."""
+    a semicolon those that need nothing, and how long it took, where there is room."""
     counts = [(s, f"{count} {WORDS.get(s, s)}") for s in Standing if (count := report.counts.get(s))]
-    parts = (", ".join(words for s, words in counts if (s in WELL) is well) for well in (False, True))
-    words = "; ".join(filter(None, parts))
+    need, well = (", ".join(words for s, words in counts if (s in WELL) is well) for well in (False, True))
+    both = ": ".join(filter(None, (in_need(report), "; ".join(filter(None, (need, well))))))
     took = f" (judged in {duration(report.seconds)})" if report.seconds else ""
-    return f"{in_need(report)}{f': {words}' if words else ''}{took}"
+    shortest = f"{in_need(report)}: {need}" if need else in_need(report)
+    return next((words for words in (f"{both}{took}", both) if len(words) <= room), shortest)
 
 
 def interrupted(report: FleetReport) -> str:
@@ -325,12 +326,11 @@ def group_text(report: FleetReport, group: Group, *, colour: bool, width: int | 
         yield 2, "", f"for example: {group.summary}"
         if group.advice:
             yield 2, "", f"what to do: {group.advice}"
-        members = {row.name for row in report.nodes if (row.standing, row.causes, row.rails) == key}
+        members = set(expand(group.nodes))
         if odd := [row for row in report.odd if row.node in members]:
             yield 2, "bold", f"of them, not as most of their kind: {plural(len(odd), 'node')}"
             yield from _alike(odd, len(odd))
 
-    key = (group.standing, group.causes, group.rails)
     return render(lines(), STYLES, colour=colour, width=width)
 
 

@@ -8,7 +8,7 @@ from gdrkit.agent.streams import visible
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
-from gdrkit.fleet.groups import by_advice
+from gdrkit.fleet.groups import by_advice, numbers_of
 from gdrkit.fleet.hostlist import expand, fold, natural
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
@@ -248,7 +248,7 @@ def _layer(row: NodeRow) -> int:
 def _data(report: FleetReport, racks: Mapping[str, str]) -> dict[str, object]:
     """The nodes by name; of each only the traits in which it differs from the healthiest of its kind."""
     word = _WordTable()
-    numbers = {(g.standing, g.causes, g.rails): g.number for g in report.groups}
+    numbers = numbers_of(report.groups)
     peers = _peers(report.nodes)
     by_rack = {row.name: racks.get(row.name) or rack_of(row.name) for row in report.nodes}
     nodes = []
@@ -259,7 +259,7 @@ def _data(report: FleetReport, racks: Mapping[str, str]) -> dict[str, object]:
             (
                 visible(row.name),
                 STANDINGS.index(row.standing),
-                numbers.get((row.standing, row.causes, row.rails), 0),
+                numbers.get(row.name, 0),
                 word(row.summary),
                 [word(cause) for cause in row.causes],
                 word(peer.name) if peer is not None and peer is not row else -1,

@@ -14,13 +14,12 @@ from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import SYSTEMS
 from gdrkit.repair.platforms.means import CONTAINER
 from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
-from gdrkit.report.causes import deciding, first_cause, missing_of
+from gdrkit.report.causes import deciding, failed_all_the_same, first_cause, missing_of
 from gdrkit.report.document import GpuSection, PlanStep, Report
 from gdrkit.report.pages import advice, code_page
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
-from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -82,22 +81,13 @@ def answers(report: Report, target: str = "") -> Iterator[Row]:
 def reasons(report: Report) -> Iterator[tuple[str, str]]:
     """What is wrong, each with its label: what the next boot takes away comes before a warning."""
     after = lost_at_boot(report)
-    if (found := _found(report)) is not None:
+    if (found := failed_all_the_same(report)) is not None:
         yield "Found", _plain(found)
     if after is not None:
         yield "But", boot_sentence(report, after)
     label, why = reason(report)
     if why:
         yield label if after is None else "Also", why
-
-
-def _found(report: Report) -> Finding | None:
-    """Of a verdict that is unknown: what was configured and what fails for certain, if anything does.
-    It is known, whatever the rest turns out to be."""
-    if report.verdict.state is not State.UNKNOWN:
-        return None
-    failed = (f for f in report.findings if f.status == "failed" and f.layer is Layer.APPLICATION)
-    return next(failed, None)
 
 
 def reason(report: Report) -> tuple[str, str]:
@@ -208,7 +198,7 @@ def now(report: Report, cause: Finding | None, target: str = "") -> str:
 
 
 def _now(report: Report, cause: Finding | None, target: str) -> str:
-    if (found := _found(report)) is not None:
+    if (found := failed_all_the_same(report)) is not None:
         return f"{found.advice or advice(found.code)} {_find_out(report)} More: `gdr codes {found.code}`"
     if report.verdict.state is State.UNKNOWN:
         return _find_out(report)

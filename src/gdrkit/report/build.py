@@ -102,7 +102,8 @@ def _in_words_of(node: Node, finding: Finding) -> Finding:
     if finding.status == "unknown":
         return finding
     able = tuple(name for name in finding.remedies if _is_sure(node, name) or is_possible(node, name))
-    return replace(finding, remedies=able, advice=advice_here(node, finding.code, finding.advice))
+    words = advice_here(node, finding.code, finding.advice, finding.subject)
+    return replace(finding, remedies=able, advice=words)
 
 
 def _is_sure(node: Node, name: RemedyName) -> bool:

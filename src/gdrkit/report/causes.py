@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.report.document import Report
 from gdrkit.rules.capabilities import INITIATED
+from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -18,6 +19,15 @@ def first_cause(report: Report) -> Finding | None:
         return min(warnings, key=lambda finding: finding.permanent, default=None)
     found = [f for f in report.findings if f.code == report.verdict.cause]
     return min(found, key=lambda finding: finding.status != "failed", default=None)
+
+
+def failed_all_the_same(report: Report) -> Finding | None:
+    """Of a verdict that is unknown: what was configured and what fails for certain, if anything does.
+    It is known, whatever the rest turns out to be."""
+    if report.verdict.state is not State.UNKNOWN:
+        return None
+    failed = (f for f in report.findings if f.status == "failed" and f.layer is Layer.APPLICATION)
+    return next(failed, None)
 
 
 def deciding(report: Report) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -40,6 +41,7 @@ from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
 from gdrkit.report.here import POINTER, advice_here, ends_in_reboot
+from gdrkit.report.pages import advice as page_advice
 from gdrkit.report.pages import sections
 from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
 from gdrkit.rules.remedy_names import RemedyName
@@ -97,11 +99,13 @@ def _effect(node: Node, remedy: Remedy) -> tuple[Supposition, ...]:
 
 
 def _about(node: Node, result: CheckResult) -> str:
-    given = result.outcome.advice if isinstance(result.outcome, Failed) else ""
+    given, subject = "", ""
+    if isinstance(result.outcome, Failed):
+        given, subject = result.outcome.advice, result.outcome.subject
     if not given:
         first, *_ = sections(result.rule)[1]["What to do"].split("\n\n")
         given = " ".join(first.split())
-    return f"{result.rule.code}: {advice_here(node, result.rule.code, given)}"
+    return f"{result.rule.code}: {advice_here(node, result.rule.code, given, subject)}"
 
 
 _REPAIRED = ("failed", "warning")
@@ -134,6 +138,8 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
             plans.append(_plan(node, report, options, [(step, None) for step in steps]))
     planned: set[str] = {step.remedy for plan in plans for step in plan.steps}
     boot = next_boot(node, verdict, options.consumer) if options.goal == "verdict" else None
+    further = _further(node, verdict, report, options, planned, boot) if options.goal == "verdict" else ()
+    without_plan = options.goal == "verdict" and not plans
     return FixReport(
         node=report.node,
         verdict=report.verdict,
@@ -141,25 +147,29 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         plans=tuple(plans),
         gains_nothing=_gains_nothing(report, options),
         ask=report.ask,
-        by_hand=_by_hand(node, verdict, report, options, boot)
-        if options.goal == "verdict" and not plans
-        else (),
-        further=_further(node, verdict, report, options, planned, boot) if options.goal == "verdict" else (),
+        by_hand=_by_hand(node, verdict, report, options, boot, further) if without_plan else (),
+        further=further,
     )
 
 
 def _by_hand(
-    node: Node, verdict: Verdict, report: Report, options: FixOptions, boot: NextBoot | None
+    node: Node,
+    verdict: Verdict,
+    report: Report,
+    options: FixOptions,
+    boot: NextBoot | None,
+    further: tuple[StepSection, ...],
 ) -> tuple[ActionSection, ...]:
     """What a person can do without a plan: of a node that is not known, what makes it known; of one that no
-    step helps, whether that matters; of one that a boot blocks, what to do before it."""
+    step helps, whether that matters; of one that a boot blocks, what to do before it; of one that works,
+    what to do about warnings that none of the `further` steps ends."""
     if boot is not None and boot.state in (State.BLOCKED, State.IMPOSSIBLE) and not boot.steps:
         before = "before the reboot, so that the next boot does not block it"
         words = f"{boot.cause}: {boot.seen}; repair that {before}"
         return (ActionSection(kind="ask-person", line=words, commands=boot.commands),)
     if report.verdict.state is State.UNKNOWN:
         shown = about_shown(report)
-        words = now(shown, None, options.target)
+        words = _as_step_below(now(shown, None, options.target), further)
         below = tuple(one.expected for one in deciding(shown)) if " below" in words else ()
         found = {f.code: f.remedies for f in shown.findings if f"`gdr codes {f.code}`" in words}
         remedies = next(iter(found.values()), ())
@@ -167,7 +177,29 @@ def _by_hand(
     if report.verdict.state is State.IMPOSSIBLE:
         shown = about_shown(report)
         return (ActionSection(kind="ask-person", line=now(shown, first_cause(shown), options.target)),)
+    if report.verdict.state in GOOD:
+        return _about_warnings(node, report, options.target, {step.remedy for step in further})
     return advice(node, verdict, options.consumer, options.target)
+
+
+def _as_step_below(words: str, further: tuple[StepSection, ...]) -> str:
+    """Words that name a step which is shown as well, and not the command that would show it."""
+    for step in further:
+        pointer = rf"Run `gdr fix --steps {step.remedy}(?: [^`]*)?`, {POINTER}[^.]*\."
+        words = re.sub(pointer, f"Do {step.remedy}, as below.", words)
+    return words
+
+
+def _about_warnings(
+    node: Node, report: Report, target: str, offered: set[RemedyName]
+) -> tuple[ActionSection, ...]:
+    """What the doctor says to do about warnings; not where a step is offered."""
+    found: dict[str, ActionSection] = {}
+    for finding in about_shown(report).findings:
+        if finding.status == "warning" and not offered.intersection(finding.remedies):
+            words = f"{finding.code}: {naming(finding.advice or page_advice(finding.code), target)}"
+            found.setdefault(words, _advised(node, words, finding.remedies))
+    return tuple(found.values())
 
 
 def _gains_nothing(report: Report, options: FixOptions) -> str:

@@ -74,6 +74,8 @@ def _without_plan(report: FixReport) -> str:
         return "no automatic fix; do this by hand:"
     later = report.further or report.by_hand
     working = "nothing to fix for a direct path now" if later else "nothing to fix"
+    if report.by_hand:
+        working += "; do this by hand:"
     return {
         "ready": working,
         "active": working,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import in_prose, quoted
 from gdrkit.facts.kernel import hostname
-from gdrkit.facts.rdma import nics
+from gdrkit.facts.rdma import nics, ports, rdma_devices
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
@@ -44,10 +44,30 @@ POINTER = "which says how"
 """In advice that is only where more is."""
 
 
-def advice_here(node: Node, code: str, given: str = "") -> str:
+def _of_subject(node: Node, words: str, subject: str) -> str:
+    """Words of a page with the name and the address of the device that a finding is about."""
+    if "<" not in words:
+        return words
+    nic = next((one for one in if_missing((), rdma_devices, node) if one.name == subject), None)
+    address = nic.pci_address if nic is not None else subject if ":" in subject else ""
+    numbers = [port.number for port in if_missing((), ports, node, subject)] if nic is not None else []
+    known = {
+        "<device>": nic.name if nic is not None else "",
+        "<nic>": address,
+        "<address>": address,
+        "<port>": str(numbers[0]) if len(numbers) == 1 else "",
+    }
+    for placeholder, name in known.items():
+        words = words.replace(placeholder, name or placeholder)
+    return words
+
+
+def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> str:
     """What to do about a code on this node: `given` or the page's first sentences where the platform can do
-    them; else those of its sentences that it can, and where the rest is. "" for the page as it is."""
-    words = given or advice(code)
+    them; else those of its sentences that it can, and where the rest is. "" for the page as it is. It names
+    the `subject` of the finding where the page has a placeholder for it."""
+    words = _of_subject(node, given or advice(code), subject)
+    given = words if given or words != advice(code) else ""
     if ESTIMATE in words and not if_missing((), nics, node):
         given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)
     if has_packages(node):

@@ -48,14 +48,18 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     3. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
        log may (`Port module event`). After `Power budget exceeded` the NIC keeps the module off: connect
        the card's own power cable, or use a slot with more power or a module that needs less.
-    4. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
+    4. On InfiniBand in state INIT, look at the other ports of the same fabric. If one is ACTIVE, there is a
+       subnet manager, whose log says why it leaves this port out: do not start another. If none is, start
+       one, in the switch or on one host (opensm). On iWARP, give the interface an IPv4 address.
 
     Why: There is no cable, the port or the switch port is turned off, one NIC of several is set to another
-    link layer, or, in state INIT, the fabric has no subnet manager. On Ethernet the physical state Disabled
-    shows no more than that there is no link. A second port without a cable is normal.
+    link layer, or, in state INIT, no subnet manager has set the port up: the fabric has none, or it leaves
+    the port out. On Ethernet the physical state Disabled shows no more than that there is no link. A second
+    port without a cable is normal.
 
-    Source: Linux drivers/infiniband/core/sysfs.c, state_show(); drivers/infiniband/hw/mlx5/main.c,
-    mlx5_query_port_roce(); InfiniBand specification, 14.2.5.6; NVIDIA MFT manual, mlxconfig.
+    Source: Linux drivers/infiniband/core/sysfs.c, state_show(), and device.c, iw_query_port();
+    drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce(); InfiniBand specification, 14.2.5.6; NVIDIA
+    MFT manual, mlxconfig; ibhosts(8).
     """
     found = ports(node, device.name)
     active = [port for port in found if port.state == "ACTIVE"]
@@ -77,10 +81,7 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 def _waits_for(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
     """What a port in this state waits for. Source: InfiniBand specification, 14.2.5.6, PortState."""
     if port.state in ("INIT", "ARMED"):
-        return (
-            "the cable works, but no subnet manager has set the port up. Start one in the switch or on one "
-            "host (opensm); then `sudo sminfo` finds it."
-        )
+        return _waits_for_set_up(node, port)
     if other := if_missing("", _siblings_layer, node, device, port):
         return (
             f"it is set to {port.link_layer}, and active ports of other NICs of its kind to {other}: "
@@ -103,6 +104,44 @@ def _waits_for(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
         f"it is turned off, or {link} `ip link show NAME` with the name in {names} shows which: without UP, "
         "`sudo ip link set NAME up` starts it."
     )
+
+
+def _waits_for_set_up(node: Node, port: RdmaPort) -> str:
+    """What a port whose cable works waits for. A second subnet manager may disturb a fabric that runs, so
+    none is to be started where another port shows that there is one."""
+    if port.link_layer == "Ethernet":  # iw_query_port() shows INIT for an interface without an IPv4 address
+        names = f"/sys/class/infiniband/{port.device}/device/net"
+        return (
+            f"the cable works. iWARP waits for an IPv4 address of its interface, whose name is in {names}."
+        )
+    if port.state == "ARMED":
+        return (
+            "the cable works. A subnet manager has begun to set the port up: its log says what it waits for."
+        )
+    words = "the cable works, but no subnet manager has set the port up."
+    if not (active := _active_infiniband(node)):
+        return (
+            f"{words} If a port of another node in its fabric is ACTIVE, there is one: its log says why it "
+            "leaves this port out. If none is, start one, in the switch or on one host (opensm)."
+        )
+    more = f" and {len(active) - 1} more" if len(active) > 1 else ""
+    return (
+        f"{words} One has set up {active[0]}{more}: in the same fabric do not start another, its log says "
+        "why it leaves this port out. Rails may be separate fabrics; then that of this port needs its own. "
+        f"`sudo ibhosts -C {port.device} -P {port.number}` lists the hosts of its fabric."
+    )
+
+
+def _active_infiniband(node: Node) -> list[str]:
+    """The devices with an active InfiniBand port, which only a subnet manager makes one."""
+    return [
+        device.name
+        for device in rdma_devices(node)
+        if any(
+            port.state == "ACTIVE" and port.link_layer == "InfiniBand"
+            for port in if_missing((), ports, node, device.name)
+        )
+    ]
 
 
 _LINK_TYPES = {"InfiniBand": 1, "Ethernet": 2}

@@ -369,7 +369,7 @@ def test_one_folder_around_the_evidence_is_entered(tmp_path):
     with pytest.raises(TargetError, match=f"^no evidence of a node in {tmp_path}$") as error:
         open_host(str(tmp_path))
     hint = "name a directory that contains etc, proc, sys or sos_commands, or a bundle from gdr collect"
-    assert error.value.hint == hint
+    assert error.value.hint == f"{hint}; gdr fleet doctor takes a folder of bundles"
 
 
 def test_a_link_around_the_evidence_is_not_entered(tmp_path):

@@ -221,6 +221,7 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "mnnvl-cumem-off": lambda: with_setting("NCCL_CUMEM_ENABLE=0"),
     "mnnvl-disabled-by-env": lambda: with_setting("NCCL_MNNVL_ENABLE=0"),
     "ib-disabled-by-env": lambda: with_setting("NCCL_IB_DISABLE=1"),
+    "gdr-level-too-low": lambda: with_setting("NCCL_NET_GDR_LEVEL=LOC"),
     "driver-mismatch": lambda: after("ofed-rebuilt", driver_version.becomes("500.1")),
     "driver-not-loaded": lambda: after("peermem-blacklisted", is_loaded.becomes(False, DRIVER)),
     "install-override": lambda: with_line("install", "/bin/false"),

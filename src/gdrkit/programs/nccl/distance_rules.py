@@ -21,6 +21,7 @@ from gdrkit.programs.nccl.releases import NEWEST, release
 from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 NAME = "NCCL_NET_GDR_LEVEL"
@@ -37,6 +38,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     per=pairs_or_node,
     traits=(CauseTrait.NVIDIA_ONLY,),
     takes=NCCL.own(*DIRECT),
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     reported_by=(
         DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
     ),

@@ -12,6 +12,7 @@ from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL
 from gdrkit.programs.environment import NCCL_CONF, ProgramSetting, environment
 from gdrkit.programs.mnnvl.consumer import MNNVL
 from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.repair.platforms.action import Action, AskPerson
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
@@ -25,9 +26,12 @@ _SWITCHES = {switch.name: switch for switch in (*NCCL.switches, *MNNVL.switches,
 
 
 def disables_direct_path(setting: ProgramSetting) -> bool:
-    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL.
+    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL. A level is
+    one if it allows no distance; any other may be right for pairs that are far apart.
 
     NCCL puts each line into its environment, where its plugin reads it: NVIDIA/nccl src/misc/param.cc."""
+    if setting.name == "NCCL_NET_GDR_LEVEL":
+        return gdr_level(setting.value, "") == "LOC"
     switch = _SWITCHES.get(setting.name)
     return switch is not None and switch.off(setting.value)
 
