@@ -9,8 +9,10 @@ from machines.cases import case
 from machines.judge import written
 from tools.platforms import SETTINGS, faults, faults_of_steps, on, without_step
 
+from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver_files import has_driver_container
+from gdrkit.facts.module_index import module_path
 from gdrkit.node import Node
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.means import can_do, means, platform_of
@@ -142,6 +144,17 @@ def test_a_port_that_is_off_can_be_turned_on_from_every_platform(name):
     assert action.line.startswith("port-down: ")
     by_owner = "Ask the owner of the host" in action.line
     assert by_owner if name == "container" else "ibportstate -C mlx5_7 -D 0 1 enable" in action.line
+
+
+@pytest.mark.parametrize("name", ["fedora-coreos", "flatcar", "sl-micro"])
+def test_root_loads_what_the_image_has_and_nothing_else(name):
+    """A module in the image is loaded by modprobe; none is installed there, and peermem is always a stub."""
+    here = on(node("acs-redirect"), name)
+    assert advice_here(here, "driver-not-loaded") == ""  # as the page has it: sudo modprobe nvidia
+    absent = Missing("nvidia", MissingReason.ABSENT, "modinfo -n nvidia")
+    without = here.after("none in the image", [module_path.becomes(absent, "nvidia")])
+    assert "gdr fix --steps" in advice_here(without, "driver-not-loaded")
+    assert "sudo modprobe" not in advice_here(here, "peermem-not-loaded")
 
 
 @pytest.mark.parametrize("name", ["talos", "bottlerocket", "cos"])
