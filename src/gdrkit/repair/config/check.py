@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
 
-from gdrkit.facts.assignments import NAME, settings_in
+from gdrkit.facts.assignments import NAME, is_filled_in, settings_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.facts.modprobe_config import directives
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
@@ -51,14 +51,23 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
         return _boot_file(kind, text, content, name, node)
     found, last = recognise(text), text.count("\n") + 1
     out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
+    shown = {
+        name: value
+        for part in found.parts
+        for _, name, value, _ in settings_of(part.manifest.value)
+        if not is_filled_in(value)
+    }
     for part in found.parts:
-        out += islice(_object_faults(part, version), max(MOST_FAULTS - len(out), 0))
+        out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
-    out += _of_settings(settings, out)
-    if settings and not any(part.manifest.kind for part in found.parts):
-        out += islice(unread_faults(text, {(name, value) for _, name, value in settings}), MOST_FAULTS)
+    if any(part.manifest.kind for part in found.parts):
+        out += _of_settings(settings, out, shown)
+    elif settings:
+        literal = _literal(settings)
+        out += _of_settings(literal, out, shown)
+        out += islice(unread_faults(text, {(name, value) for _, name, value in literal}), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
@@ -98,7 +107,7 @@ def _unparsable(why: str, start: int, last: int) -> ConfigFault:
     )
 
 
-def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
+def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
     manifest = part.manifest
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
@@ -110,7 +119,7 @@ def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
             for fault in faults(config, schema_for("Ignition"), "Ignition", ("spec", "config")):
                 if not fault.path.endswith("contents.inline"):  # reported by semantic_faults, with a remedy
                     yield fault
-    yield from semantic_faults(manifest)
+    yield from semantic_faults(manifest, shown)
     yield from workload_faults(manifest, whole=part.whole)
 
 
@@ -128,8 +137,8 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         if b"\r\n" in content:
             seen = "lines end in a carriage return, which becomes a part of each value"
             out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
-        settings = tuple(islice(_settings(text), MOST_FAULTS))
-        out += _of_settings(settings, out)
+        settings = _literal(islice(_settings(text), MOST_FAULTS))
+        out += _of_settings(settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
     elif node is not None:
@@ -192,15 +201,21 @@ COMMAND_LINES = 200
 """Lines of a command in a manifest in which a setting is looked for."""
 
 
-def _of_settings(settings: tuple[Setting, ...], found: list[ConfigFault]) -> tuple[ConfigFault, ...]:
+def _of_settings(
+    settings: tuple[Setting, ...], found: list[ConfigFault], shown: Mapping[str, str]
+) -> tuple[ConfigFault, ...]:
     """The faults of settings in any file, but for those that were found at their lines."""
     known = {(fault.line, fault.code) for fault in found}
     return tuple(
         fault
         for line, variable, value in settings
-        for fault in setting_faults(line, variable, value, "")
+        for fault in setting_faults(line, variable, value, "", shown)
         if (line, fault.code) not in known
     )
+
+
+def _literal(settings: Iterable[Setting]) -> tuple[Setting, ...]:
+    return tuple(one for one in settings if not is_filled_in(one[2]))
 
 
 def _settings(text: str) -> Iterator[tuple[int, str, str]]:
