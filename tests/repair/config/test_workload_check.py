@@ -133,6 +133,26 @@ def test_settings_of_a_launcher_are_found_at_their_lines():
     assert {(fault.line, fault.severity) for fault in found} == {(line, "note")}
 
 
+EMBEDDED = "kind: ConfigMap\ndata:\n  job.yaml: |\n    {0} \\\n      -x UCX_TLS=tcp ./train\n"
+SCRIPT = "{0} \\\n  -x UCX_TLS=tcp ./train\n"
+
+
+@pytest.mark.parametrize("text", [EMBEDDED, SCRIPT])
+@pytest.mark.parametrize(
+    ("start", "severity"),
+    [
+        ("mpirun -np 2", "note"),
+        ("/opt/hpcx/bin/mpirun -np 2", "note"),
+        ("run-mpirun -np 2", "warning"),
+        ("echo a # no mpirun\n    launch", "warning"),
+    ],
+)
+def test_ucx_of_a_job_that_mpi_starts_is_a_note_wherever_its_command_stands(text, start, severity):
+    """Open MPI sends its own messages by UCX. And what is off because RDMA is off is not said again."""
+    found = check(text.format(start).encode(), "file").faults
+    assert [(fault.code, fault.severity) for fault in found] == [("ib-disabled-by-env", severity)]
+
+
 def test_an_object_that_is_not_judged_says_so():
     found = check(b"apiVersion: v1\nkind: Service\nspec: {clusterIP: None}\n", "service.yaml")
     assert found.is_not_judged and found.summary() == "service.yaml: Service (not judged)"

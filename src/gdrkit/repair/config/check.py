@@ -22,7 +22,13 @@ from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
-from gdrkit.repair.config.semantic_check import has_meaning, semantic_faults, setting_faults
+from gdrkit.repair.config.semantic_check import (
+    as_meant,
+    has_meaning,
+    runs_mpi,
+    semantic_faults,
+    setting_faults,
+)
 from gdrkit.repair.config.unread_settings import active_lines, own_line, unread_faults
 from gdrkit.repair.config.workload_check import workload_faults
 from gdrkit.repair.config.workloads import pods_of
@@ -63,10 +69,10 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     if any(part.manifest.kind for part in found.parts):
-        out += _of_settings(settings, out, shown)
+        out += _of_settings(text, settings, out, shown)
     elif settings:
         literal = _literal(settings)
-        out += _of_settings(literal, out, shown)
+        out += _of_settings(text, literal, out, shown)
         out += islice(unread_faults(text, {(name, value) for _, name, value in literal}), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
@@ -138,7 +144,7 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
             seen = "lines end in a carriage return, which becomes a part of each value"
             out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
         settings = _literal(islice(_settings(text), MOST_FAULTS))
-        out += _of_settings(settings, out, {})
+        out += _of_settings(text, settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
     elif node is not None:
@@ -202,14 +208,14 @@ COMMAND_LINES = 200
 
 
 def _of_settings(
-    settings: tuple[Setting, ...], found: list[ConfigFault], shown: Mapping[str, str]
+    text: str, settings: tuple[Setting, ...], found: list[ConfigFault], shown: Mapping[str, str]
 ) -> tuple[ConfigFault, ...]:
     """The faults of settings in any file, but for those that were found at their lines."""
-    known = {(fault.line, fault.code) for fault in found}
+    known, of_mpi = {(fault.line, fault.code) for fault in found}, runs_mpi(text)
     return tuple(
         fault
         for line, variable, value in settings
-        for fault in setting_faults(line, variable, value, "", shown)
+        for fault in as_meant(setting_faults(line, variable, value, "", shown), variable, of_mpi=of_mpi)
         if (line, fault.code) not in known
     )
 

@@ -18,7 +18,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.talos import modules_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.regex import regex
-from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, scalars, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
@@ -33,7 +33,9 @@ def semantic_faults(manifest: Manifest, shown: Mapping[str, str]) -> Iterator[Co
     check = _checks().get(manifest.kind)
     if check is not None:
         yield from check(manifest)
-    yield from _environment(manifest.value, shown, of_mpi=manifest.kind == "MPIJob")
+    of_mpi = manifest.kind == "MPIJob" or any(runs_mpi(one.text) for one in scalars(manifest.value))
+    for line, name, given, path in settings_of(manifest.value):
+        yield from as_meant(setting_faults(line, name, given, path, shown), name, of_mpi=of_mpi)
 
 
 def has_meaning(manifest: Manifest) -> bool:
@@ -239,13 +241,20 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
             yield fault_at(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
 
 
-def _environment(value: Value, shown: Mapping[str, str], *, of_mpi: bool) -> Iterator[ConfigFault]:
-    """Faults of settings anywhere in an object: in the env of a container, in data, and in commands."""
-    for line, name, given, path in settings_of(value):
-        for fault in setting_faults(line, name, given, path, shown):
-            if of_mpi and name.startswith("UCX_"):  # Open MPI sends its own messages by UCX
-                fault = replace(fault, severity="note", expected="no setting, unless only MPI uses UCX")
-            yield fault
+_LAUNCHER = regex(r"^[^#\n]{0,1000}?(?<![\w-])(?:mpirun|mpiexec)(?![\w-])", re.MULTILINE)
+
+
+def runs_mpi(text: str) -> bool:
+    """Whether a text starts a job by MPI, whose own messages need no GPU memory."""
+    return _LAUNCHER.search(text) is not None
+
+
+def as_meant(found: Iterator[ConfigFault], name: str, *, of_mpi: bool) -> Iterator[ConfigFault]:
+    """The faults of a variable. Of UCX, where MPI starts the job: Open MPI sends its own messages by UCX."""
+    for fault in found:
+        if of_mpi and name.startswith("UCX_") and fault.severity == "warning":
+            fault = replace(fault, severity="note", expected="no setting, unless only MPI uses UCX")
+        yield fault
 
 
 HCA = "NCCL_IB_HCA"
@@ -294,7 +303,7 @@ def setting_faults(
         )
     if (life := life_of(name)) is not None:
         yield _life_fault(line, life, value, where)
-    for code in codes_of(every_consumer(), name, value):
+    for code in codes_of(every_consumer(), name, value)[:1]:  # the others follow from the first
         if leaves_another_path(every_consumer(), name):
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")
