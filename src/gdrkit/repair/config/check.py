@@ -19,6 +19,7 @@ from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
 from gdrkit.repair.config.node_check import Setting, module_faults
+from gdrkit.repair.config.node_effects import effect_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
@@ -147,6 +148,7 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         out += _of_settings(text, settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
+            out = list(_with_effects(out, settings, node, text))
     elif node is not None:
         out += islice(module_faults(node, directives(text)), MOST_FAULTS)
     out.sort(key=lambda fault: (fault.line, fault.code))
@@ -179,17 +181,31 @@ def _with_node(
     out: list[ConfigFault], found: Recognised, settings: tuple[Setting, ...], node: Node, text: str
 ) -> Iterator[ConfigFault]:
     """The faults, and what the node lacks: of each object's settings by what its pods see of the node."""
-    yield from out
     new: list[ConfigFault] = []
+    every: list[Setting] = []
     for part in found.parts:
         new += on_node.pod_faults(node, part.manifest)
+        own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
+        every += own
         if on_node.sees_host_devices(part.manifest):
-            own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
             on_host = on_node.is_on_host(part.manifest)
             new += on_node.setting_faults(node, own, on_host=on_host)
     if not any(part.manifest.kind for part in found.parts):
         new += on_node.setting_faults(node, settings, on_host=True)
-    yield from islice(_at_their_lines(new, text.split("\n")), MOST_FAULTS)
+        every += settings
+    yield from _with_effects([*out, *_at_their_lines(new, text.split("\n"))], every, node, text)
+
+
+def _with_effects(
+    out: list[ConfigFault], settings: Iterable[Setting], node: Node, text: str
+) -> Iterator[ConfigFault]:
+    """The faults, and what settings bring about on the node. That is said once: not of a line that has a
+    warning already, and in place of a note."""
+    effects = _at_their_lines(list(effect_faults(node, _literal(settings))), text.split("\n"))
+    told = {fault.line for fault in out if fault.severity != "note"}
+    new = {fault.line: fault for fault in effects if fault.line not in told}
+    yield from islice((fault for fault in out if fault.line not in new), MOST_FAULTS)
+    yield from new.values()
 
 
 def _at_their_lines(found: list[ConfigFault], lines: list[str]) -> Iterator[ConfigFault]:
