@@ -66,6 +66,12 @@ HUGE = "volumes: [{name: huge, emptyDir: {medium: HugePages-2Mi}}]"
          pod(LOCKED + resources(f"{RDMA}: 1"), "securityContext: {runAsUser: 0}")),
         (pod("volumeMounts: [{name: ib, mountPath: /dev/infiniband}]", DEVICES), "note memlock-limit",
          pod(resources("vpc.amazonaws.com/efa: 4"))),
+        (pod(resources(f"{GPU}: 1, openshift.io/rail_0: 1")), "note memlock-limit",
+         pod(resources(f"{GPU}: 1, vpc.amazonaws.com/efa: 4"))),
+        (pod(resources(f"{GPU}: 1, nvidia.com/hostdev: 1")), "note memlock-limit",
+         pod(LOCKED + resources(f"{GPU}: 1, nvidia.com/hostdev: 1"))),
+        (pod(resources(f"{GPU}: 1, nvidia.com/hostdev: 1")), "note memlock-limit",
+         pod(resources("squat.ai/tun: 1"))),  # no GPU: nothing says that it is about RDMA
         (pod(LOCKED.replace("IPC", "CAP_IPC") + resources(f"{RDMA}: 1")), "warning wrong-value",
          pod(LOCKED + resources(f"{RDMA}: 1"))),
         (pod(env(NCCL_IB_HCA="mlx5") + resources("nvidia.com/gpu: 1")),

@@ -17,7 +17,7 @@ from gdrkit.programs.nccl.contradictions import contradictions
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.node_check import DEVICE_LISTS, Setting
 from gdrkit.repair.config.pods_compared import SEVERAL_PODS, compared_faults, gets_rdma, is_exempt
-from gdrkit.repair.config.workloads import SHM, Container, Pod, is_extended, pods_of
+from gdrkit.repair.config.workloads import EFA, SHM, Container, Pod, is_extended, pods_of
 
 CONTAINER_SHM = "64 MiB"
 """What containerd, CRI-O and Docker mount at /dev/shm: containerd internal/cri/server, `size=65536k`."""
@@ -177,9 +177,13 @@ def _capability_names(container: Container) -> Iterator[ConfigFault]:
 
 
 def _locked_memory(container: Container) -> Iterator[ConfigFault]:
-    """RDMA devices and a limit of locked memory. A capability counts for root only: Kubernetes gives none to
-    another user (kubernetes/kubernetes issue 56374, ambient capabilities)."""
-    if not container.is_given_rdma:
+    """RDMA devices, or what may be one beside a GPU, and a limit of locked memory. A capability counts for
+    root only: Kubernetes gives none to another user (kubernetes/kubernetes issue 56374, ambient
+    capabilities). The images of EKS raise the limit for EFA: awslabs/amazon-eks-ami pull request 595,
+    bottlerocket-core-kit 141."""
+    others = (name for name in container.other_devices if container.gpus and name != EFA)
+    unclear = next(others, "")
+    if not container.is_given_rdma and not unclear:
         return
     exempt = is_exempt(container)
     path = f"{container.path}.securityContext"
@@ -189,7 +193,8 @@ def _locked_memory(container: Container) -> Iterator[ConfigFault]:
         expected = "root, or nodes whose container runtime has LimitMEMLOCK=infinity"
         yield fault_at(line, "memlock-limit", path, seen, expected, "note")
     elif not exempt:
-        seen = "an RDMA device without the capability IPC_LOCK: the runtime's limit of locked memory applies"
+        what = "an RDMA device" if container.is_given_rdma else f"{unclear}, which may be an RDMA device,"
+        seen = f"{what} without the capability IPC_LOCK: the runtime's limit of locked memory applies"
         expected = "IPC_LOCK, or nodes whose container runtime has LimitMEMLOCK=infinity"
         yield fault_at(line, "memlock-limit", path, seen, expected, "note")
 
