@@ -20,6 +20,7 @@ from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
 from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.node_effects import effect_faults
+from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
@@ -185,6 +186,7 @@ def _with_node(
     every: list[Setting] = []
     for part in found.parts:
         new += on_node.pod_faults(node, part.manifest)
+        new += plugin_faults(node, part.manifest)
         own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
         every += own
         if on_node.sees_host_devices(part.manifest):
