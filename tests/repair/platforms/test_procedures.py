@@ -17,6 +17,7 @@ from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node
+from gdrkit.repair.config.check import check
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
@@ -368,6 +369,21 @@ def test_the_initramfs_is_rebuilt_by_the_familys_own_tool_where_it_is(family, to
         procedure = procedure_for(where, remedy_of("sign-module"), ProcedureChoices())
         run = [row.argv for row in procedure.actions if isinstance(row, RunCommand)]
         assert (argv in run) is (there == tool), procedure
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("acs-redirect", "iommu=pt"), ("gh200", "iommu.passthrough=1")]
+)
+def test_openshift_is_given_an_object_that_sets_an_argument_and_need_not_be_there_before(name, argument):
+    """oc edit fails for an object that nobody has applied. Each step has an object of its own name."""
+    where = node(name).after("elsewhere", SETTINGS["rhcos"].suppose)
+    (one,) = procedure_for(where, remedy_of(RemedyName.IOMMU_PASSTHROUGH), ProcedureChoices()).actions
+    assert isinstance(one, AskPerson) and argument in one.what
+    loaded = yaml.safe_load(one.content)
+    assert loaded["spec"] == {"config": {"ignition": {"version": "3.2.0"}}, "kernelArguments": [argument]}
+    assert loaded["metadata"]["name"] == "99-worker-gdrkit-argument-iommu"
+    assert one.commands == ("oc apply -f machineconfig-argument-iommu.yaml",)
+    assert check(one.content.encode(), "written").faults == ()
 
 
 @pytest.mark.parametrize(

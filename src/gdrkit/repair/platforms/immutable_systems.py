@@ -115,9 +115,8 @@ RHCOS = ImmutableSystem(
     container=_POD,
     ways={
         Change.ARGUMENT: Way(
-            "add ARGUMENT to spec.kernelArguments of a MachineConfig for the node's pool, whose nodes then "
-            "reboot one after the other",
-            ("oc edit machineconfig 99-worker-gdrkit",),
+            "give the kernel ARGUMENT by a MachineConfig for the node's pool",
+            config=(("machineconfig", ""),),
         ),
         Change.LIMIT: Way(
             "apply a MachineConfig for the node's pool, whose nodes then reboot one after the other",
