@@ -85,6 +85,18 @@ def test_a_waiting_operator_is_not_given_what_it_waits_for():
     assert "enabled: false" in action.content and "enabled: true" not in action.content
 
 
+@pytest.mark.parametrize(
+    ("name", "all_nodes"),
+    [("use-dmabuf", True), ("open-kernel-modules", True), ("rebuild-driver", True), ("load-driver", False)],
+)
+def test_a_change_of_the_policy_says_that_it_concerns_the_whole_cluster(name, all_nodes):
+    """The operator replaces the driver on every node; a new pod is that of this node alone."""
+    here, remedy = node("gpu-operator-waits"), remedy_of(name)
+    risk = means(here, remedy).risk
+    assert risk.startswith(remedy.risk) and ("every node" in risk) is all_nodes
+    assert means(on(here, "debian"), remedy).risk == remedy.risk
+
+
 def test_the_order_of_a_plan_for_peermem_is_that_of_the_operators():
     here = on(node("ofed-removed"), "gpu-operator")
     plans = [plan for plan in fix_report(here, FixOptions()).plans if plan.steps[0].remedy == "install-ofed"]

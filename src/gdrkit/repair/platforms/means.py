@@ -31,6 +31,7 @@ class Means(Struct, frozen=True, kw_only=True):
 
     platform: str  # debian, talos, gpu-operator, container, ...; "" if the distribution is not known
     cannot: str = ""  # why it cannot; "" if it can
+    risk: str
     undo: str
     needs_root: bool
     needs_reboot: bool
@@ -64,6 +65,7 @@ def _plain(node: Node, remedy: Remedy, cannot: str = "") -> Means:
     return Means(
         platform=_family(node),
         cannot=cannot,
+        risk=remedy.risk,
         undo=remedy.undo,
         needs_root=remedy.needs_root,
         needs_reboot=remedy.needs_reboot,
@@ -114,6 +116,7 @@ def _in_container(remedy: Remedy) -> Means:
     of_job = remedy.changes is Change.JOB
     return Means(
         platform=CONTAINER,
+        risk=remedy.risk,
         undo=remedy.undo if of_job else "ask the same person to undo it",
         needs_root=remedy.needs_root and not of_job,
         needs_reboot=remedy.needs_reboot,
@@ -153,6 +156,7 @@ def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:
     return Means(
         platform=system.name,
         cannot=cannot,
+        risk=remedy.risk,
         undo=_UNDO.get(change, "change the setting back"),
         needs_root=False,
         needs_reboot=remedy.needs_reboot if way is None else way.reboots,
@@ -163,6 +167,11 @@ def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:
 
 _POLICY = (Change.OPTION, Change.OFED, Change.PEERMEM, Change.WITHOUT_PEERMEM)
 _POD = (Change.DRIVER, Change.SERVICE)
+_OF_CLUSTER = (
+    "the policy holds for the whole cluster: the operator replaces the driver's pods on every node that it "
+    "selects, by default one node after the other, and evicts the pods that use the devices there"
+)
+"""Source: NVIDIA GPU Operator, GPU Driver Upgrades: the upgrade controller, which is enabled by default."""
 _CANNOT = {
     RemedyName.SIGN_MODULE: "the GPU Operator's container builds the modules at each start, without a key "
     "of yours; images with usePrecompiled: true have modules that Canonical signs",
@@ -179,9 +188,11 @@ def _by_operator(node: Node, remedy: Remedy) -> Means | None:
         return None
     if not of_policy and not of_pod and remedy.name not in _CANNOT:
         return None
+    patches = of_policy or remedy.driver_options is not None or remedy.name == RemedyName.REBUILD_DRIVER
     return Means(
         platform=OPERATOR,
         cannot=_CANNOT.get(remedy.name, ""),
+        risk=f"{remedy.risk}; {_OF_CLUSTER}" if patches else remedy.risk,
         undo="apply the former values of these fields" if of_policy else "not needed",
         needs_root=False,
         needs_reboot=False,
