@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed
+from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed, runs_pods
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.facts.virtual import scope, virtual_machine
 from gdrkit.node import Node, if_missing
@@ -43,6 +43,9 @@ def means(node: Node, remedy: Remedy) -> Means:
     In a container the files of a system are those of its image, so they do not tell the host's platform."""
     if if_missing("host", scope, node) == "container":
         return _in_container(remedy)
+    if by_pods(node, remedy):
+        return Means(platform=platform_of(node), risk=remedy.risk, undo="take the capability from the pods",
+                     needs_root=False, needs_reboot=False)  # fmt: skip
     system = immutable(node)
     if remedy.changes is Change.FIRMWARE and if_missing("none", virtual_machine, node) != "none":
         return _plain(node, remedy, "a virtual machine has no firmware of the real one: its host decides")
@@ -60,16 +63,32 @@ def means(node: Node, remedy: Remedy) -> Means:
     return _plain(node, remedy)
 
 
+def by_pods(node: Node, remedy: Remedy) -> bool:
+    """Whether the pods of a job are given what a limit of the host would give them: where programs run in
+    pods, but for OpenShift, whose MachineConfig sets that of its runtime."""
+    system = immutable(node)
+    in_pods = remedy.changes is Change.LIMIT and if_missing(False, runs_pods, node)
+    return in_pods and not (system is not None and system.operators)
+
+
 def _plain(node: Node, remedy: Remedy, cannot: str = "") -> Means:
     """On a host with packages and files, or one of a distribution that is not known."""
+    is_lost = if_missing(False, runs_pods, node) and remedy.changes in _OF_FILES
     return Means(
         platform=_family(node),
         cannot=cannot,
-        risk=remedy.risk,
+        risk=f"{remedy.risk}; {_REPLACED}" if is_lost else remedy.risk,
         undo=remedy.undo,
         needs_root=remedy.needs_root,
         needs_reboot=remedy.needs_reboot,
     )
+
+
+_OF_FILES = (Change.ARGUMENT, Change.OPTION, Change.LOADING, Change.PEERMEM, Change.SIGNATURE)
+_REPLACED = (
+    "where nodes are replaced, as in a cloud's node groups, a new one lacks it: change their image or user "
+    "data too"
+)
 
 
 def platform_of(node: Node) -> str:
