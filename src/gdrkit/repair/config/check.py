@@ -13,16 +13,16 @@ from gdrkit.facts.assignments import NAME, is_filled_in, settings_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.facts.modprobe_config import directives
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
-from gdrkit.formats.yaml_values import Value, duplicates
+from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
 from gdrkit.node import Node
 from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
-from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
+from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument, fault_at
 from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.node_effects import effect_faults
 from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
-from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
+from gdrkit.repair.config.recognise import VALUES, ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import (
     as_meant,
@@ -58,7 +58,8 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if kind := kind_of(name, text):
         return _boot_file(kind, text, content, name, node)
     found, last = recognise(text), text.count("\n") + 1
-    out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
+    expected = f"{PLAIN}; or {RENDERED}" if "{{" in text else PLAIN
+    out = [_unparsable(document.fault, document.line, last, expected) for document in found.unreadable]
     shown = {
         name: value
         for part in found.parts
@@ -86,37 +87,45 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if not parts and settings:
         parts = (FoundDocument(settings[0][0], "settings", ""),)
     if not parts and not out:
-        return _unreadable(name, 1, "no known manifest, configuration or NCCL setting")
+        is_mapping = any(isinstance(part.manifest.value, YamlMapping) for part in found.parts)
+        hint = f"{CHECKED}; or {RENDERED}" if is_mapping else CHECKED
+        return _unreadable(name, 1, "no known manifest, configuration or NCCL setting", hint)
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
 
 
+CHECKED = "a file that gdrkit can check"
+RENDERED = "the output of helm template CHART -f VALUES, which gdr config check - reads"
 PLAIN = "plain YAML: no anchors, aliases, tags or tabs, at most 64 levels deep"
 
 
-def _unreadable(name: str, line: int, seen: str) -> CheckedFile:
+def _unreadable(name: str, line: int, seen: str, expected: str = CHECKED) -> CheckedFile:
     fault = ConfigFault(
         line=line,
         code="unreadable",
         severity="unreadable",
         path="",
         seen=seen,
-        expected="a file that gdrkit can check",
+        expected=expected,
     )
     return CheckedFile(name, (), (fault,))
 
 
-def _unparsable(why: str, start: int, last: int) -> ConfigFault:
+def _unparsable(why: str, start: int, last: int, expected: str) -> ConfigFault:
     """The fault for a document that cannot be parsed, at the line that the parser names."""
     at = re.match(r"line (\d+): ", why)
     line = min(int(at[1]) if at else start, last)
     seen = why[at.end() :] if at else why
     return ConfigFault(
-        line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=PLAIN
+        line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=expected
     )
 
 
 def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
     manifest = part.manifest
+    if manifest.kind == VALUES and not _is_judged(part):
+        yield fault_at(
+            manifest.line, "unreadable", "", "values, which are not judged", RENDERED, "unreadable"
+        )
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
         schema = schema_for(manifest.kind, version)
