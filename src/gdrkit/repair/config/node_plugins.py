@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kubernetes import Manifest
 from gdrkit.facts.pci import ROOT, device_at
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, ports
@@ -89,13 +88,7 @@ def _interfaces(node: Node, card: RdmaDevice) -> Names:
 
 
 def _known(read: Callable[[Node, RdmaDevice], Names]) -> Callable[[Node, RdmaDevice], Names]:
-    def answer(node: Node, card: RdmaDevice) -> Names:
-        try:
-            return read(node, card)
-        except EvidenceMissing:
-            return None
-
-    return answer
+    return lambda node, card: if_missing(None, read, node, card)
 
 
 _INTERFACES = ("ifNames", "pfNames", "devices")
