@@ -75,8 +75,9 @@ _OF_HOST = re.compile(  # of a host whose driver a container installs
 _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
-_CODE_PAGE = re.compile(r"`gdr (?:codes [\w-]+|modprobe [^`]+)`")
-"""Names of codes contain names of tools, which are not advice; gdr modprobe loads nothing."""
+_CODE_PAGE = re.compile(r"`gdr (?:codes [\w-]+|modprobe [^`]+)`|talosctl -n NODE (?:list -l|read) \S+")
+"""Names of codes contain names of tools, which are no advice; gdr modprobe loads nothing, talosctl shows
+what the image has."""
 _LOADED = re.compile(r"`sudo modprobe (\w+)`")
 """Root can load what is in the image, where there is a shell; nvidia-peermem has a hyphen and is a stub."""
 _WITH_SHELL = ("fedora-coreos", "flatcar", "sl-micro")
