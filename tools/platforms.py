@@ -76,8 +76,8 @@ _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
 _CODE_PAGE = re.compile(r"`gdr (?:codes [\w-]+|modprobe [^`]+)`|talosctl -n NODE (?:list -l|read) \S+")
-"""Names of codes contain names of tools, which are no advice; gdr modprobe loads nothing, talosctl shows
-what the image has."""
+"""What is not advice: names of codes, which contain names of tools; gdr modprobe, which predicts; and what
+talosctl shows of the image."""
 _LOADED = re.compile(r"`sudo modprobe (\w+)`")
 """Root can load what is in the image, where there is a shell; nvidia-peermem has a hyphen and is a stub."""
 _WITH_SHELL = ("fedora-coreos", "flatcar", "sl-micro")
