@@ -19,10 +19,11 @@ from gdrkit.diagnosis import report_on
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.machine import Distribution, distribution
+from gdrkit.facts.module_index import module_path
 from gdrkit.facts.virtual import scope
 from gdrkit.fleet.groups import fixes
 from gdrkit.fleet.judge import row_of
-from gdrkit.node import Node, Supposition
+from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.config.check import check
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.means import means
@@ -33,6 +34,7 @@ from gdrkit.report.document import Report
 from gdrkit.report.fix import FixOptions, actions, fix_report
 from gdrkit.report.fix_document import ActionSection, FixReport
 from gdrkit.report.here import advice_here
+from gdrkit.report.pages import advice
 
 _DEBIAN, _RHEL, _SUSE = ("apt-get", "dpkg", "update-grub"), ("dnf", "yum", "grubby"), ("zypper", "pbl")
 _PACKAGES = (*_DEBIAN, *_RHEL, *_SUSE, "dkms", "mokutil", "dracut", "update-initramfs")
@@ -73,8 +75,12 @@ _OF_HOST = re.compile(  # of a host whose driver a container installs
 _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
-_CODE_PAGE = re.compile(r"`gdr codes [\w-]+`")
-"""Names of codes contain names of tools, which are not advice."""
+_CODE_PAGE = re.compile(r"`gdr (?:codes [\w-]+|modprobe [^`]+)`|talosctl -n NODE (?:list -l|read) \S+")
+"""What is not advice: names of codes, which contain names of tools; gdr modprobe, which predicts; and what
+talosctl shows of the image."""
+_LOADED = re.compile(r"`sudo modprobe (\w+)`")
+"""Root can load what is in the image, where there is a shell; nvidia-peermem has a hyphen and is a stub."""
+_WITH_SHELL = ("fedora-coreos", "flatcar", "sl-micro")
 SETTINGS = {
     "debian": Setting(_of(_UBUNTU), re.compile(r"\b(?:dnf|zypper|grubby|pbl|talosctl|apiclient)\b")),
     "rhel": Setting(_of(_ROCKY), re.compile(r"\b(?:apt-get|zypper|pbl|update-grub|rpm-ostree)\b")),
@@ -136,22 +142,33 @@ def without_step(node: Node, name: str) -> list[str]:
         words = advice_here(here, code)
         if words and not _ORDER.search(words):
             found.append(f"{code}: no next step in {words!r}")
-        if words and (lacking := SETTINGS[name].lacks.search(_CODE_PAGE.sub("", words))):
-            found.append(f"{code}: {lacking[0]!r} in {words!r}")
+        shown = words or advice(code)  # what is followed as the page has it is judged too
+        if lacking := _lacking(shown, here, name):
+            found.append(f"{code}: {lacking} in {shown!r}")
     return found
+
+
+def _lacking(text: str, node: Node, name: str) -> str:
+    """What a text names although the platform lacks it; "" if that is nothing."""
+
+    def in_image(found: re.Match[str]) -> str:
+        has_it = name in _WITH_SHELL and if_missing("", module_path, node, found[1])
+        return "" if has_it else found[0]
+
+    lacking = SETTINGS[name].lacks.search(_LOADED.sub(in_image, _CODE_PAGE.sub("", text)))
+    return repr(lacking[0]) if lacking else ""
 
 
 def faults(node: Node, name: str) -> list[str]:
     """What the advice for a node on a platform names although the platform lacks it, or does in an order
     that cannot work."""
     here = on(node, name)
-    lacks = SETTINGS[name].lacks
     report = report_on(here)
     fix = fix_report(here, FixOptions())
     found = []
     for where, text in (*_of_doctor(here, report), *_of_fix(fix)):
-        if lacking := lacks.search(_CODE_PAGE.sub("", text)):
-            found.append(f"{where}: {lacking[0]!r} in {text!r}")
+        if lacking := _lacking(text, here, name):
+            found.append(f"{where}: {lacking} in {text!r}")
     return [*found, *_disorder(fix), *_refused(fix)]
 
 

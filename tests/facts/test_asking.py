@@ -37,6 +37,13 @@ def test_on_talos_another_program_runs_in_a_pod_as_one_word():
     assert asked.startswith("kubectl debug node/NODE ") and asked.endswith(" 'cat /proc/version; lspci'")
 
 
+def test_a_pod_of_the_node_has_the_files_of_the_node_below_host():
+    """Its own /lib and /etc are those of its image; /proc and /sys are the node's."""
+    asked = as_asked(TALOS, "ls /lib/modules/$(uname -r)/modules.dep; grep x /proc/kallsyms /sys/etc/lib/y")
+
+    assert "ls /host/lib/modules/" in asked and " /proc/kallsyms /sys/etc/lib/y" in asked
+
+
 @pytest.mark.parametrize("name", names())
 def test_no_question_changes_the_machine(name):
     unknown = [finding.expected for finding in diagnosed(name).findings if finding.status == "unknown"]

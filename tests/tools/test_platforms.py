@@ -9,8 +9,10 @@ from machines.cases import case
 from machines.judge import written
 from tools.platforms import SETTINGS, faults, faults_of_steps, on, without_step
 
+from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver_files import has_driver_container
+from gdrkit.facts.module_index import module_path
 from gdrkit.node import Node
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.means import can_do, means, platform_of
@@ -83,6 +85,18 @@ def test_a_waiting_operator_is_not_given_what_it_waits_for():
     assert "enabled: false" in action.content and "enabled: true" not in action.content
 
 
+@pytest.mark.parametrize(
+    ("name", "all_nodes"),
+    [("use-dmabuf", True), ("open-kernel-modules", True), ("rebuild-driver", True), ("load-driver", False)],
+)
+def test_a_change_of_the_policy_says_that_it_concerns_the_whole_cluster(name, all_nodes):
+    """The operator replaces the driver on every node; a new pod is that of this node alone."""
+    here, remedy = node("gpu-operator-waits"), remedy_of(name)
+    risk = means(here, remedy).risk
+    assert risk.startswith(remedy.risk) and ("every node" in risk) is all_nodes
+    assert means(on(here, "debian"), remedy).risk == remedy.risk
+
+
 def test_the_order_of_a_plan_for_peermem_is_that_of_the_operators():
     here = on(node("ofed-removed"), "gpu-operator")
     plans = [plan for plan in fix_report(here, FixOptions()).plans if plan.steps[0].remedy == "install-ofed"]
@@ -142,6 +156,17 @@ def test_a_port_that_is_off_can_be_turned_on_from_every_platform(name):
     assert action.line.startswith("port-down: ")
     by_owner = "Ask the owner of the host" in action.line
     assert by_owner if name == "container" else "ibportstate -C mlx5_7 -D 0 1 enable" in action.line
+
+
+@pytest.mark.parametrize("name", ["fedora-coreos", "flatcar", "sl-micro"])
+def test_root_loads_what_the_image_has_and_nothing_else(name):
+    """A module in the image is loaded by modprobe; none is installed there, and peermem is always a stub."""
+    here = on(node("acs-redirect"), name)
+    assert advice_here(here, "driver-not-loaded") == ""  # as the page has it: sudo modprobe nvidia
+    absent = Missing("nvidia", MissingReason.ABSENT, "modinfo -n nvidia")
+    without = here.after("none in the image", [module_path.becomes(absent, "nvidia")])
+    assert "gdr fix --steps" in advice_here(without, "driver-not-loaded")
+    assert "sudo modprobe" not in advice_here(here, "peermem-not-loaded")
 
 
 @pytest.mark.parametrize("name", ["talos", "bottlerocket", "cos"])

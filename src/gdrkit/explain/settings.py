@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import TextLine
-from gdrkit.facts.assignments import NAME, OPTIONS, assigned, declared
+from gdrkit.facts.assignments import NAME, OPTIONS, assigned, declared, is_filled_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_text import documents
@@ -41,7 +41,12 @@ def settings(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
         named = name["name"] if name is not None else ""
         if mentioned and (given := _of_line(line, text)):
             found[line.number] = given
-    return found
+    return {number: literal for number, given in found.items() if (literal := _literal(given))}
+
+
+def _literal(given: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """The settings whose value the text shows, and that nothing fills in later."""
+    return tuple((name, value) for name, value in given if not is_filled_in(value))
 
 
 def _of_manifests(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:

@@ -6,11 +6,22 @@ import functools
 import re
 from collections.abc import Iterator
 
+from gdrkit.formats.regex import regex
+
 LINE_CHARACTERS = 8192
 """How much of a line is parsed: a command with its variables is longer than a line of a log."""
 
 NAME = r"(?:(?:OFI_)?NCCL|UCX|NVSHMEM|FI)_[A-Z0-9_]{1,60}"
 """The variables that the switches of programs name."""
+
+_FILLED_IN = regex(r"\$[\w({]|`|\{\{")
+
+
+def is_filled_in(value: str) -> bool:
+    """Whether a shell, Kubernetes, envsubst or a template puts something into a value before a program reads
+    it: `$NAME`, `${NAME}`, `$(NAME)`, a command, `{{ .Values.name }}`. What it will be is not known here."""
+    return _FILLED_IN.search(value) is not None
+
 
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&\"']*"
 _COMMAND = (

@@ -72,6 +72,18 @@ def items_at(value: Value | None, *path: str) -> tuple[Value, ...]:
     return found.items if isinstance(found, YamlSequence) else ()
 
 
+def scalars(value: Value | None) -> Iterator[Scalar]:
+    """Every scalar of a value, in order; keys are none."""
+    if isinstance(value, Scalar):
+        yield value
+    elif isinstance(value, YamlMapping):
+        for entry in value.entries:
+            yield from scalars(entry.value)
+    elif isinstance(value, YamlSequence):
+        for item in value.items:
+            yield from scalars(item)
+
+
 def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[DuplicateKey]:
     """Every key that occurs more than once in one mapping, at any depth, in order of appearance."""
     if isinstance(value, YamlSequence):

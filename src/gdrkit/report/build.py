@@ -286,7 +286,7 @@ def _plan(node: Node, chain: Chain) -> PlanSection:
                 effect=step.remedy.becomes,
                 needs_root=way.needs_root,
                 needs_reboot=way.needs_reboot,
-                risk=step.remedy.risk,
+                risk=way.risk,
                 undo=way.undo,
                 then=step.then,
             )

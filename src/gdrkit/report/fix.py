@@ -305,7 +305,7 @@ def _step(
             if remedy.name in finding.remedies and finding.status in (*_REPAIRED, "note")
         ),
         effect=remedy.becomes,
-        risk=remedy.risk,
+        risk=way.risk,
         undo=way.undo,
         platform=procedure.platform,
         needs_root=way.needs_root,

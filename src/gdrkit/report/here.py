@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import in_prose, quoted
 from gdrkit.facts.kernel import hostname
+from gdrkit.facts.module_index import module_path
 from gdrkit.facts.rdma import nics, ports, rdma_devices
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.formats.regex import regex
@@ -75,7 +76,7 @@ def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> st
     platform, system = platform_of(node), immutable(node)
     sentences = split_sentences(words)
     able = [_by_container(one, node, system) for one in sentences] if system else sentences
-    kept = _followable(able, _lacking(platform, system))
+    kept = _followable(able, _lacking(platform, system), lambda way: _without_loads(way, node, system))
     if kept == sentences:
         return given
     remedy = remedy_here(node, code)
@@ -126,8 +127,8 @@ _ORDERS = frozenset((
 _CONTINUES = regex(r"(?:Then|Or|Otherwise|If (?:it|that|they)) ?\b")
 """How a sentence begins that means nothing without the one before it."""
 _BRINGS = regex(
-    r"`sudo ((?:devlink|dmesg|ethtool|ibportstate|ip link|mlxconfig|mlxfwmanager|mlxlink|rdma|rdma_topo) "
-    r"[^`]+)`"
+    r"`sudo ((?:devlink|dmesg|ethtool|ibportstate|ip link|mlxconfig|mlxfwmanager|mlxlink|rdma|rdma_topo|"
+    r"setpci) [^`]+)`"
 )
 """Commands that a privileged container can bring, and that act on the devices of the host."""
 
@@ -156,12 +157,30 @@ def _lacking(platform: str, system: ImmutableSystem | None) -> re.Pattern[str]:
     """What a sentence must not name: both what an operator's driver and what its system lacks."""
     without = [_LACKS[platform]] if platform in _LACKS else []
     if system is not None:
-        without.append(_PACKAGES if system.container.startswith("sudo ") else f"{_PACKAGES}|{_SHELL}")
+        without.append(rf"{_PACKAGES}|\bsudo modprobe\b" if _has_shell(system) else f"{_PACKAGES}|{_SHELL}")
         without += [r"\bofedDriver\b"] if Change.OFED in system.cannot else []
     return re.compile("|".join(without) or f"{_PACKAGES}|{_SHELL}")
 
 
-def _followable(sentences: list[str], lacking: re.Pattern[str]) -> list[str]:
+_LOADS = regex(r"`sudo modprobe ([\w-]+)`")
+
+
+def _without_loads(text: str, node: Node, system: ImmutableSystem | None) -> str:
+    """A text without the loading of modules that the image has, which root does on a system with a shell.
+    Others cannot be installed there, and without an OFED nvidia-peermem is a stub."""
+
+    def here(name: str) -> bool:
+        is_stub = system is not None and Change.PEERMEM in system.cannot and name == "nvidia-peermem"
+        return not is_stub and if_missing("", module_path, node, name) != ""
+
+    return _LOADS.sub(lambda one: "" if here(one[1]) else one[0], text) if _has_shell(system) else text
+
+
+def _has_shell(system: ImmutableSystem | None) -> bool:
+    return system is not None and system.container.startswith("sudo ")
+
+
+def _followable(sentences: list[str], lacking: re.Pattern[str], without: Callable[[str], str]) -> list[str]:
     """The sentences without what names something that is lacking, and without what only continues it."""
     kept: list[str] = []
     is_lost = False
@@ -169,7 +188,7 @@ def _followable(sentences: list[str], lacking: re.Pattern[str]) -> list[str]:
         if is_lost and _CONTINUES.match(sentence):
             continue
         ways = sentence.removesuffix(".").split("; or")
-        left = [way for way in ways if not lacking.search(_OWN_COMMAND.sub("", way))]
+        left = [way for way in ways if not lacking.search(without(_OWN_COMMAND.sub("", way)))]
         is_lost = not left
         if left:
             words = "; or".join(left).lstrip(", ")

@@ -55,7 +55,7 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     `nvidia-smi` says that it couldn't communicate with the NVIDIA driver.
 
     What to do: Find the reason first: `gdr modprobe nvidia` predicts what loading the module would print.
-    Then install the driver's modules for the running kernel, or load them with `sudo modprobe nvidia`.
+    Then load it with `sudo modprobe nvidia`; or, if there is none for the running kernel, install it.
 
     Why: No driver is installed for this kernel (most often after a kernel update), its modules are refused
     (another finding then says why), the driver runs in a container that has not started, or nouveau holds

@@ -320,3 +320,21 @@ def test_the_network_operator_takes_a_policy_of_one_name_alone(name, faults):
     )
     found = check(text.encode(), "policy.yaml").faults
     assert [(one.line, one.path) for one in found] == [(4, "metadata.name")] * faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "driver:\n  rdma:\n    enabled: true\n",  # values of the GPU Operator's chart
+        "nfd:\n  enabled: true\noperator:\n  tag: v26.4.1\n",  # of any other
+        "{{- if .Values.a }}\nkind: Pod\n{{- end }}\n",  # a template
+    ],
+)
+def test_what_helm_reads_is_not_judged_and_its_output_is_asked_for(text):
+    found = check(text.encode(), "values.yaml")
+    assert found.worst == "unreadable" and "helm template" in found.faults[0].expected
+
+
+@pytest.mark.parametrize("text", ["a note\n", "kind: ConfigMap\nmetadata: [\n"])
+def test_helm_is_not_named_where_nothing_is_of_helm(text):
+    assert "helm" not in str(check(text.encode(), "x.yaml").faults)

@@ -57,6 +57,51 @@ def test_what_one_template_has_and_the_other_lacks_is_a_fault_of_the_other(leade
     assert sorted(lws(leader, worker)) == sorted(found)
 
 
+def trained(first: str, other: str, kind: str = "PyTorchJob") -> list[str]:
+    """The faults of a job of two templates, whose containers have more keys."""
+    text = f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  replicas:\n"
+    for role, more in (("Master", first), ("Worker", other)):
+        text += f"    {role}:\n      template: " + template(8, RDMA).replace("name: a, ", f"name: a, {more}")
+        text += "\n"
+    return codes(text)
+
+
+LEVEL, OTHER = (
+    "env: [{name: NCCL_NET_GDR_LEVEL, value: SYS}],",
+    "env: [{name: NCCL_NET_GDR_LEVEL, value: PHB}],",
+)
+ENV = "env-differs-between-ranks"
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "found"),
+    [
+        (LEVEL, "", [f"9 warning {ENV}"]),
+        ("", LEVEL, [f"9 warning {ENV}"]),
+        (LEVEL, OTHER, [f"9 warning {ENV}"]),
+        (LEVEL, LEVEL, []),
+        (LEVEL, "command: [sh, -c, NCCL_NET_GDR_LEVEL=SYS ./train],", []),
+        ("env: [{name: NCCL_IB_GID_INDEX, value: '3'}],", "", [f"9 note {ENV}"]),
+        ("env: [{name: NCCL_DEBUG, value: INFO}],", "", []),  # the log of one rank is enough
+        ("env: [{name: NCCL_SOCKET_IFNAME, value: eth0}],", "", []),
+        ("env: [{name: EPOCHS, value: '3'}],", "", []),
+        (LEVEL, "envFrom: [{configMapRef: {name: a}}],", []),  # what that sets is not known
+        (LEVEL, "env: [{name: NCCL_NET_GDR_LEVEL, valueFrom: {configMapKeyRef: {name: a, key: b}}}],", []),
+        ("image: 'a:25.03',", "image: 'a:24.01',", [f"9 note {DIFFER}"]),
+        ("image: 'a:25.03',", "image: 'a:25.03',", []),
+        ("image: 'a:25.03',", "image: 'a:{{ .Values.tag }}',", []),
+    ],
+)
+def test_what_ranks_of_one_job_do_not_share_is_said(first, other, found):
+    assert trained(first, other) == found
+
+
+@pytest.mark.parametrize("kind", ["MPIJob", "RayCluster", "Deployment"])
+def test_settings_are_compared_where_each_template_gives_its_ranks_their_own(kind):
+    """mpirun gives all ranks one environment; pods that work alone need not be alike."""
+    assert not any(ENV in one or DIFFER in one for one in trained(LEVEL + "image: a,", "image: b,", kind))
+
+
 def test_workers_of_mpi_without_an_rdma_device_talk_over_sockets():
     (fault,) = mpi(template(0, lock=False), template(8))
     assert fault.endswith(f"note {DEVICE}")

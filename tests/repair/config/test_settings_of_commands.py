@@ -72,6 +72,58 @@ def test_a_setting_that_is_not_read_is_no_all_clear(text: str):
     assert ("has its value from OFF" in found.faults[0].seen) is ("$OFF" in text)
 
 
+JOB = """kind: MPIJob
+spec:
+  template:
+    spec:
+      containers:
+      - name: a
+        env: [{{name: NCCL_DEBUG, value: "INFO"}}, {{name: {0}, value: "{1}"}}]
+        args:
+        - |
+          mpirun -np 2 \\
+            -x NCCL_NET_GDR_LEVEL={2} ./train
+"""
+"""A job with a variable of its container, and a value that its command gives."""
+
+
+@pytest.mark.parametrize("value", ["${LEVEL}", "$LEVEL", "$(LEVEL)", "`level`", '"{{ .Values.level }}"'])
+def test_a_value_that_is_filled_in_later_is_unknown_and_not_wrong(value: str):
+    """A shell, Kubernetes, envsubst or Helm replaces it: the text is not what NCCL reads."""
+    (fault,) = check(JOB.format("OTHER", "PHB", value).encode(), "job.yaml").faults
+
+    assert (fault.line, fault.severity) == (11, "unreadable") and "gdr-level" not in fault.code
+
+
+@pytest.mark.parametrize("value", ["${LEVEL}", "$(LEVEL)"])
+@pytest.mark.parametrize(("level", "worst"), [("LOC", "warning"), ("ALL", "error"), ("PHB", "")])
+def test_a_value_from_the_same_container_is_judged_by_what_it_is_there(value: str, level: str, worst: str):
+    assert check(JOB.format("LEVEL", level, value).encode(), "job.yaml").worst == worst
+
+
+def test_a_variable_that_is_handed_on_under_its_own_name_is_judged_once():
+    text = JOB.format("NCCL_NET_GDR_LEVEL", "ALL", "$NCCL_NET_GDR_LEVEL")
+
+    assert [fault.line for fault in check(text.encode(), "job.yaml").faults] == [7]
+
+
+def test_what_looks_filled_in_is_the_value_where_nobody_fills_it_in():
+    """NCCL reads its file without a shell. And a word without a mark is a value, wrong or not."""
+    (fault,) = check(b"NCCL_NET_GDR_LEVEL=${LEVEL}\n", "nccl.conf").faults
+    (other,) = check(b"export NCCL_NET_GDR_LEVEL=LEVEL\n", "job.sh").faults
+
+    assert (fault.code, fault.severity) == ("wrong-value", "error") and "replaces no variable" in fault.seen
+    assert (other.code, other.severity) == ("gdr-level-ignored", "error")
+
+
+def test_explain_blames_no_value_that_is_filled_in_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "run.txt"
+    file.write_text("$ mpirun -np 2 -x NCCL_NET_GDR_LEVEL=${LEVEL} ./all_reduce_perf\n")
+
+    assert main(["explain", str(file)]) == 3
+    assert "is not a level" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "text",
     [

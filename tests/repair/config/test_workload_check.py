@@ -66,6 +66,12 @@ HUGE = "volumes: [{name: huge, emptyDir: {medium: HugePages-2Mi}}]"
          pod(LOCKED + resources(f"{RDMA}: 1"), "securityContext: {runAsUser: 0}")),
         (pod("volumeMounts: [{name: ib, mountPath: /dev/infiniband}]", DEVICES), "note memlock-limit",
          pod(resources("vpc.amazonaws.com/efa: 4"))),
+        (pod(resources(f"{GPU}: 1, openshift.io/rail_0: 1")), "note memlock-limit",
+         pod(resources(f"{GPU}: 1, vpc.amazonaws.com/efa: 4"))),
+        (pod(resources(f"{GPU}: 1, nvidia.com/hostdev: 1")), "note memlock-limit",
+         pod(LOCKED + resources(f"{GPU}: 1, nvidia.com/hostdev: 1"))),
+        (pod(resources(f"{GPU}: 1, nvidia.com/hostdev: 1")), "note memlock-limit",
+         pod(resources("squat.ai/tun: 1"))),  # no GPU: nothing says that it is about RDMA
         (pod(LOCKED.replace("IPC", "CAP_IPC") + resources(f"{RDMA}: 1")), "warning wrong-value",
          pod(LOCKED + resources(f"{RDMA}: 1"))),
         (pod(env(NCCL_IB_HCA="mlx5") + resources("nvidia.com/gpu: 1")),
@@ -131,6 +137,26 @@ def test_settings_of_a_launcher_are_found_at_their_lines():
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "UCX_TLS" in line)
     found = check(text.encode(), "job.yaml").faults
     assert {(fault.line, fault.severity) for fault in found} == {(line, "note")}
+
+
+EMBEDDED = "kind: ConfigMap\ndata:\n  job.yaml: |\n    {0} \\\n      -x UCX_TLS=tcp ./train\n"
+SCRIPT = "{0} \\\n  -x UCX_TLS=tcp ./train\n"
+
+
+@pytest.mark.parametrize("text", [EMBEDDED, SCRIPT])
+@pytest.mark.parametrize(
+    ("start", "severity"),
+    [
+        ("mpirun -np 2", "note"),
+        ("/opt/hpcx/bin/mpirun -np 2", "note"),
+        ("run-mpirun -np 2", "warning"),
+        ("echo a # no mpirun\n    launch", "warning"),
+    ],
+)
+def test_ucx_of_a_job_that_mpi_starts_is_a_note_wherever_its_command_stands(text, start, severity):
+    """Open MPI sends its own messages by UCX. And what is off because RDMA is off is not said again."""
+    found = check(text.format(start).encode(), "file").faults
+    assert [(fault.code, fault.severity) for fault in found] == [("ib-disabled-by-env", severity)]
 
 
 def test_an_object_that_is_not_judged_says_so():

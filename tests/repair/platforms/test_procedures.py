@@ -17,11 +17,13 @@ from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node
+from gdrkit.repair.config.check import check
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.doca import repository
 from gdrkit.repair.platforms.families import PLATFORMS
+from gdrkit.repair.platforms.means import means
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import every_remedy, remedy_of
 from gdrkit.repair.remedies.raise_read_request import RAISE_READ_REQUEST
@@ -181,6 +183,33 @@ def test_an_unknown_distribution_gets_instructions_and_no_commands():
         procedure = procedure_for(where, remedy, ProcedureChoices())
         assert procedure.platform == "" and [type(action) for action in procedure.actions] == [AskPerson]
         assert remedy.becomes in procedure.actions[0].what
+    (how,) = procedure_for(where, remedy_of(RemedyName.IOMMU_PASSTHROUGH), ProcedureChoices()).actions
+    assert isinstance(how, AskPerson) and "add iommu=pt to the kernel's command line" in how.what
+
+
+@pytest.mark.parametrize("system", ["debian", "rhel", "flatcar", "talos", "cos"])
+def test_pods_are_given_the_capability_and_their_host_no_limit(system):
+    """A pod has the limits of its runtime, which no file for logins sets."""
+    pods = node("gpu-operator-waits").after("elsewhere", SETTINGS[system].suppose[:1])
+    memlock = remedy_of(RemedyName.RAISE_MEMLOCK)
+    (one,) = procedure_for(pods, memlock, ProcedureChoices()).actions
+    assert isinstance(one, AskPerson) and "IPC_LOCK" in one.what
+    assert not means(pods, memlock).needs_root and not means(pods, memlock).needs_reboot
+
+
+@pytest.mark.parametrize(("system", "words"), [("debian", "limits.d"), ("flatcar", "system.conf.d")])
+def test_a_host_whose_jobs_are_no_pods_is_given_a_limit(system, words):
+    host = node("acs-redirect").after("elsewhere", SETTINGS[system].suppose)
+    found = procedure_for(host, remedy_of(RemedyName.RAISE_MEMLOCK), ProcedureChoices()).actions
+    assert any(words in str(one) for one in found) and not any("IPC_LOCK" in str(one) for one in found)
+
+
+def test_what_a_replaced_node_loses_is_a_risk_where_jobs_are_pods():
+    """A kernel argument is lost with the node; so is none of a machine that nobody replaces."""
+    argument = remedy_of(RemedyName.IOMMU_PASSTHROUGH)
+    kept = node("acs-redirect").after("elsewhere", SETTINGS["rhel"].suppose)
+    assert "a new one lacks it" in means(node("gpu-operator-waits"), argument).risk
+    assert means(kept, argument).risk == argument.risk
 
 
 def test_coreos_is_not_of_the_family_that_it_names():
@@ -368,6 +397,21 @@ def test_the_initramfs_is_rebuilt_by_the_familys_own_tool_where_it_is(family, to
         procedure = procedure_for(where, remedy_of("sign-module"), ProcedureChoices())
         run = [row.argv for row in procedure.actions if isinstance(row, RunCommand)]
         assert (argv in run) is (there == tool), procedure
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [("acs-redirect", "iommu=pt"), ("gh200", "iommu.passthrough=1")]
+)
+def test_openshift_is_given_an_object_that_sets_an_argument_and_need_not_be_there_before(name, argument):
+    """oc edit fails for an object that nobody has applied. Each step has an object of its own name."""
+    where = node(name).after("elsewhere", SETTINGS["rhcos"].suppose)
+    (one,) = procedure_for(where, remedy_of(RemedyName.IOMMU_PASSTHROUGH), ProcedureChoices()).actions
+    assert isinstance(one, AskPerson) and argument in one.what
+    loaded = yaml.safe_load(one.content)
+    assert loaded["spec"] == {"config": {"ignition": {"version": "3.2.0"}}, "kernelArguments": [argument]}
+    assert loaded["metadata"]["name"] == "99-worker-gdrkit-argument-iommu"
+    assert one.commands == ("oc apply -f machineconfig-argument-iommu.yaml",)
+    assert check(one.content.encode(), "written").faults == ()
 
 
 @pytest.mark.parametrize(

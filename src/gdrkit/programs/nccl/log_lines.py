@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from gdrkit.facts.assignments import assigned
+from gdrkit.facts.assignments import assigned, is_filled_in
 from gdrkit.messages.message import MessageMatcher
 from gdrkit.programs.nccl import diagnostic_messages as diagnostics
 from gdrkit.programs.nccl import messages as nccl
@@ -124,5 +124,5 @@ def given(line: str) -> Iterator[Variable]:
     """Variables set in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, output of env."""
     if "NCCL_" in line and "NCCL DIAG " not in line:
         for name, value in assigned(line):
-            if name.startswith(("NCCL_", "OFI_NCCL_")):
+            if name.startswith(("NCCL_", "OFI_NCCL_")) and not is_filled_in(value):
                 yield Variable(name, value, resolved=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import ModprobeConfig, directives
 from gdrkit.facts.module_arguments import split_arguments
@@ -57,6 +58,9 @@ def _nccl(text: str) -> Iterator[ConfigFault]:
         elif value != value.strip() or re.search(r"[\"']|\s#", value):
             seen = f"{value[:60]!r}: blanks, quotation marks and comments are part of the value"
             yield fault_at(at_line, "wrong-value", name, seen, "the value alone")
+        elif is_filled_in(value):
+            seen = f"{value[:60]}: NCCL replaces no variable, and takes this as the value"
+            yield fault_at(at_line, "wrong-value", name, seen, "the value itself")
         elif name in given:
             seen = f"set on line {lines[name]} already, and NCCL never changes what is set"
             yield fault_at(at_line, "set-twice", name, seen, "each variable once", "warning")

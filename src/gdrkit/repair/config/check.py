@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
 
-from gdrkit.facts.assignments import NAME, settings_in
+from gdrkit.facts.assignments import NAME, is_filled_in, settings_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.facts.modprobe_config import directives
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
-from gdrkit.formats.yaml_values import Value, duplicates
+from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
 from gdrkit.node import Node
 from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
-from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
+from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument, fault_at
 from gdrkit.repair.config.node_check import Setting, module_faults
+from gdrkit.repair.config.node_effects import effect_faults
+from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
-from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
+from gdrkit.repair.config.recognise import VALUES, ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
-from gdrkit.repair.config.semantic_check import has_meaning, semantic_faults, setting_faults
+from gdrkit.repair.config.semantic_check import (
+    as_meant,
+    has_meaning,
+    runs_mpi,
+    semantic_faults,
+    setting_faults,
+)
 from gdrkit.repair.config.unread_settings import active_lines, own_line, unread_faults
 from gdrkit.repair.config.workload_check import workload_faults
 from gdrkit.repair.config.workloads import pods_of
@@ -50,15 +58,25 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if kind := kind_of(name, text):
         return _boot_file(kind, text, content, name, node)
     found, last = recognise(text), text.count("\n") + 1
-    out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
+    expected = f"{PLAIN}; or {RENDERED}" if "{{" in text else PLAIN
+    out = [_unparsable(document.fault, document.line, last, expected) for document in found.unreadable]
+    shown = {
+        name: value
+        for part in found.parts
+        for _, name, value, _ in settings_of(part.manifest.value)
+        if not is_filled_in(value)
+    }
     for part in found.parts:
-        out += islice(_object_faults(part, version), max(MOST_FAULTS - len(out), 0))
+        out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
-    out += _of_settings(settings, out)
-    if settings and not any(part.manifest.kind for part in found.parts):
-        out += islice(unread_faults(text, {(name, value) for _, name, value in settings}), MOST_FAULTS)
+    if any(part.manifest.kind for part in found.parts):
+        out += _of_settings(text, settings, out, shown)
+    elif settings:
+        literal = _literal(settings)
+        out += _of_settings(text, literal, out, shown)
+        out += islice(unread_faults(text, {(name, value) for _, name, value in literal}), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
@@ -69,37 +87,45 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if not parts and settings:
         parts = (FoundDocument(settings[0][0], "settings", ""),)
     if not parts and not out:
-        return _unreadable(name, 1, "no known manifest, configuration or NCCL setting")
+        is_mapping = any(isinstance(part.manifest.value, YamlMapping) for part in found.parts)
+        hint = f"{CHECKED}; or {RENDERED}" if is_mapping else CHECKED
+        return _unreadable(name, 1, "no known manifest, configuration or NCCL setting", hint)
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
 
 
+CHECKED = "a file that gdrkit can check"
+RENDERED = "the output of helm template CHART -f VALUES, which gdr config check - reads"
 PLAIN = "plain YAML: no anchors, aliases, tags or tabs, at most 64 levels deep"
 
 
-def _unreadable(name: str, line: int, seen: str) -> CheckedFile:
+def _unreadable(name: str, line: int, seen: str, expected: str = CHECKED) -> CheckedFile:
     fault = ConfigFault(
         line=line,
         code="unreadable",
         severity="unreadable",
         path="",
         seen=seen,
-        expected="a file that gdrkit can check",
+        expected=expected,
     )
     return CheckedFile(name, (), (fault,))
 
 
-def _unparsable(why: str, start: int, last: int) -> ConfigFault:
+def _unparsable(why: str, start: int, last: int, expected: str) -> ConfigFault:
     """The fault for a document that cannot be parsed, at the line that the parser names."""
     at = re.match(r"line (\d+): ", why)
     line = min(int(at[1]) if at else start, last)
     seen = why[at.end() :] if at else why
     return ConfigFault(
-        line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=PLAIN
+        line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=expected
     )
 
 
-def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
+def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
     manifest = part.manifest
+    if manifest.kind == VALUES and not _is_judged(part):
+        yield fault_at(
+            manifest.line, "unreadable", "", "values, which are not judged", RENDERED, "unreadable"
+        )
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
         schema = schema_for(manifest.kind, version)
@@ -110,7 +136,7 @@ def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
             for fault in faults(config, schema_for("Ignition"), "Ignition", ("spec", "config")):
                 if not fault.path.endswith("contents.inline"):  # reported by semantic_faults, with a remedy
                     yield fault
-    yield from semantic_faults(manifest)
+    yield from semantic_faults(manifest, shown)
     yield from workload_faults(manifest, whole=part.whole)
 
 
@@ -128,10 +154,11 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         if b"\r\n" in content:
             seen = "lines end in a carriage return, which becomes a part of each value"
             out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
-        settings = tuple(islice(_settings(text), MOST_FAULTS))
-        out += _of_settings(settings, out)
+        settings = _literal(islice(_settings(text), MOST_FAULTS))
+        out += _of_settings(text, settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
+            out = list(_with_effects(out, settings, node, text))
     elif node is not None:
         out += islice(module_faults(node, directives(text)), MOST_FAULTS)
     out.sort(key=lambda fault: (fault.line, fault.code))
@@ -164,17 +191,32 @@ def _with_node(
     out: list[ConfigFault], found: Recognised, settings: tuple[Setting, ...], node: Node, text: str
 ) -> Iterator[ConfigFault]:
     """The faults, and what the node lacks: of each object's settings by what its pods see of the node."""
-    yield from out
     new: list[ConfigFault] = []
+    every: list[Setting] = []
     for part in found.parts:
         new += on_node.pod_faults(node, part.manifest)
+        new += plugin_faults(node, part.manifest)
+        own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
+        every += own
         if on_node.sees_host_devices(part.manifest):
-            own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
             on_host = on_node.is_on_host(part.manifest)
             new += on_node.setting_faults(node, own, on_host=on_host)
     if not any(part.manifest.kind for part in found.parts):
         new += on_node.setting_faults(node, settings, on_host=True)
-    yield from islice(_at_their_lines(new, text.split("\n")), MOST_FAULTS)
+        every += settings
+    yield from _with_effects([*out, *_at_their_lines(new, text.split("\n"))], every, node, text)
+
+
+def _with_effects(
+    out: list[ConfigFault], settings: Iterable[Setting], node: Node, text: str
+) -> Iterator[ConfigFault]:
+    """The faults, and what settings bring about on the node. That is said once: not of a line that has a
+    warning already, and in place of a note."""
+    effects = _at_their_lines(list(effect_faults(node, _literal(settings))), text.split("\n"))
+    told = {fault.line for fault in out if fault.severity != "note"}
+    new = {fault.line: fault for fault in effects if fault.line not in told}
+    yield from islice((fault for fault in out if fault.line not in new), MOST_FAULTS)
+    yield from new.values()
 
 
 def _at_their_lines(found: list[ConfigFault], lines: list[str]) -> Iterator[ConfigFault]:
@@ -192,15 +234,21 @@ COMMAND_LINES = 200
 """Lines of a command in a manifest in which a setting is looked for."""
 
 
-def _of_settings(settings: tuple[Setting, ...], found: list[ConfigFault]) -> tuple[ConfigFault, ...]:
+def _of_settings(
+    text: str, settings: tuple[Setting, ...], found: list[ConfigFault], shown: Mapping[str, str]
+) -> tuple[ConfigFault, ...]:
     """The faults of settings in any file, but for those that were found at their lines."""
-    known = {(fault.line, fault.code) for fault in found}
+    known, of_mpi = {(fault.line, fault.code) for fault in found}, runs_mpi(text)
     return tuple(
         fault
         for line, variable, value in settings
-        for fault in setting_faults(line, variable, value, "")
+        for fault in as_meant(setting_faults(line, variable, value, "", shown), variable, of_mpi=of_mpi)
         if (line, fault.code) not in known
     )
+
+
+def _literal(settings: Iterable[Setting]) -> tuple[Setting, ...]:
+    return tuple(one for one in settings if not is_filled_in(one[2]))
 
 
 def _settings(text: str) -> Iterator[tuple[int, str, str]]:

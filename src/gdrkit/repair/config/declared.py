@@ -75,6 +75,8 @@ def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tup
 def _openshift_host(request: ConfigRequest) -> DeclaredHost:
     why = "no memlock limit in containers: RDMA pins registered memory, and the default is a few MiB"
     limits = DeclaredFile(CRIO, crio_limits(), why)
+    if request.argument:
+        return DeclaredHost((), "", ((request.argument, "added to the kernel's command line"),), ())
     if request.part:  # a step is shown, applied and undone alone
         acs = request.part == "acs"
         return DeclaredHost(() if acs else (limits,), _unit(request) if acs else "", (), ())

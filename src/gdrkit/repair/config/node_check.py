@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import hostname
 from gdrkit.facts.kubernetes import Manifest, manifests
@@ -49,7 +50,7 @@ def _known(
     """The entries of a list that select nothing on the node."""
     sign = re.match(r"\^?=?", value)
     entries = [one.strip() for one in value[sign.end() if sign else 0 :].split(",") if one.strip()]
-    if value.startswith("^") or value in ("", "all") or any("$" in entry for entry in entries):
+    if value.startswith("^") or value in ("", "all") or is_filled_in(value):
         return  # leaving out what is not there does no harm
     if name == "UCX_NET_DEVICES":
         entries = [entry for entry in entries if ":" in entry]  # the others are interfaces

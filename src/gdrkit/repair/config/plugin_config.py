@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.kubernetes import Manifest
@@ -37,6 +38,29 @@ SELECTORS_OF = {
     "auxNetDevice": ("vendors", "devices", "drivers", "pfNames", "rootDevices", "linkTypes", "isRdma",
                      "acpiIndexes", "needVhostNet", "auxTypes"),
 }  # fmt: skip
+
+
+class Resource(Struct, frozen=True):
+    """A resource that a plugin is to offer, in the JSON, whose lines count from `line`."""
+
+    plugin: str
+    name: str
+    path: str
+    value: Value
+    line: int
+
+
+def resources(manifest: Manifest) -> Iterator[Resource]:
+    """The resources of both plugins, as far as their JSON can be read; the selectors of each, one by one."""
+    for plugin, key in LISTS.items():
+        config = manifest.at("spec", plugin, "config")
+        if not isinstance(config, Scalar):
+            continue
+        for document in documents(config.text.replace("\t", " ")):
+            for number, item in enumerate(items_at(document.value, key)):
+                path = f"spec.{plugin}.config.{key}.{number}"
+                name = text_at(item, "resourceName")
+                yield Resource(plugin, name, path, item, config.line if config.literal else config.line - 1)
 
 
 def plugin_faults(manifest: Manifest) -> Iterator[ConfigFault]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.facts.kubernetes import Manifest
-from gdrkit.formats.yaml_values import at
+from gdrkit.facts.assignments import is_filled_in
+from gdrkit.facts.kubernetes import Manifest, settings_of
+from gdrkit.formats.yaml_values import at, items_at, text_at
+from gdrkit.programs.nccl.diagnostic_environment import OF_EACH_HOST
+from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.workloads import Container, pods_of
 
@@ -36,6 +39,10 @@ def compared_faults(manifest: Manifest) -> Iterator[ConfigFault]:
     yield from _lacking(asking, gets_rdma, "RDMA device", "rdma-device-not-in-container")
     yield from _lacking(asking, is_exempt, f"capability {CAPABILITY}", "memlock-limit")
     yield from _lacking(asking, _has_huge_pages, "huge pages", "pods-differ")
+    if manifest.kind not in NOT_ONE_JOB and manifest.kind != "MPIJob":
+        for one in asking[1:]:
+            yield from _environments(asking[0], one)
+            yield from _images(asking[0], one)
     if asking and manifest.kind not in NOT_ONE_JOB and not any(map(gets_rdma, asking)):
         one = asking[0]
         seen = "GPUs of several pods, and no RDMA device in any: the pods talk over sockets"
@@ -52,6 +59,51 @@ def _lacking(
         if one not in having:
             seen = f"no {what}, which {having[0].pod.path} has: a job is as slow as its slowest pod"
             yield fault_at(_line(one), code, one.path, seen, "the same in both templates", "warning")
+
+
+def _environments(first: Container, other: Container) -> Iterator[ConfigFault]:
+    """The settings of NCCL that two templates do not share. mpirun gives all ranks one environment, so that
+    those of an MPIJob are not compared. What a ConfigMap sets, or is filled in later, is not known."""
+    one, two = _settings(first), _settings(other)
+    for name in dict.fromkeys((*one, *two)):
+        if name in OF_EACH_HOST or name.startswith("NCCL_DEBUG") or not name.startswith("NCCL_"):
+            continue
+        values = [given.get(name, UNKNOWN if _has_more(container) else UNSET)
+                  for container, given in ((first, one), (other, two))]  # fmt: skip
+        if UNKNOWN in values or values[0] == values[1]:
+            continue
+        seen = (
+            f"{name} is {values[1]} here, and {values[0]} in {first.pod.path}: the ranks of the job differ"
+        )
+        severity = "warning" if name in COMPARED else "note"
+        path, expected = f"{other.path}.env.{name}", "one value in all templates"
+        line = (at(other.value, "env") or other.value).line
+        yield fault_at(line, "env-differs-between-ranks", path, seen, expected, severity)
+
+
+UNSET, UNKNOWN = "unset", ""
+
+
+def _settings(container: Container) -> dict[str, str]:
+    """The variables of a container; UNKNOWN for a value that the manifest does not show."""
+    named = (text_at(item, "name") for item in items_at(container.value, "env"))
+    found = {name: UNKNOWN for name in named if name}
+    for _, name, value, _ in settings_of(container.value):
+        found[name] = UNKNOWN if is_filled_in(value) else value
+    return found
+
+
+def _has_more(container: Container) -> bool:
+    """Whether a container has variables that the manifest does not list: those of a ConfigMap."""
+    return at(container.value, "envFrom") is not None
+
+
+def _images(first: Container, other: Container) -> Iterator[ConfigFault]:
+    one, two = text_at(first.value, "image"), text_at(other.value, "image")
+    if one != two and not is_filled_in(one + two):
+        seen = f"{two[:100]}, and {one[:100]} in {first.pod.path}: NCCL may be of another version"
+        line = (at(other.value, "image") or other.value).line
+        yield fault_at(line, "pods-differ", f"{other.path}.image", seen, "one image", "note")
 
 
 def gets_rdma(container: Container) -> bool:

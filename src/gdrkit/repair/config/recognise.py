@@ -11,6 +11,8 @@ from gdrkit.facts.manifest_excerpts import excerpts
 from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, YamlSequence, at, text_at
 
+VALUES = "values of the GPU Operator's chart"
+
 
 class ConfigObject(Struct, frozen=True):
     """One object of a file. `whole` is False for a patch, in which no key is required."""
@@ -87,7 +89,7 @@ def _kind(value: Value, cloud: bool) -> tuple[str, bool]:
     if isinstance(at(value, "spec", "ofedDriver"), YamlMapping):
         return "NicClusterPolicy", False
     if isinstance(at(value, "driver"), YamlMapping):
-        return "values of the GPU Operator's chart", False
+        return VALUES, False
     if isinstance(at(value, "spec", "containers"), YamlSequence):
         return "patch of a Pod", False
     if isinstance(at(value, "customization"), YamlMapping):

@@ -61,7 +61,8 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     expect: str = ""  # where a file of gdr expect is on the nodes
     drain_on: tuple[str, ...] = ()  # codes that drain a node, too
     textfile_folder: str = TEXTFILES
-    part: str = ""  # of a MachineConfig, for one step: acs, memlock; "" for all
+    part: str = ""  # of a MachineConfig, for one step: acs, memlock, argument-NAME; "" for all
+    argument: str = ""  # of the kernel, for such a step
 
 
 class PathChoice(Struct, frozen=True):

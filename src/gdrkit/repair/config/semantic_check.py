@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer
+from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.talos import modules_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.regex import regex
-from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, scalars, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
@@ -26,12 +28,14 @@ from gdrkit.repair.config.plugin_config import plugin_faults
 from gdrkit.rules.manifest_invalid import ROLE
 
 
-def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
-    """The faults in the meaning of an object."""
+def semantic_faults(manifest: Manifest, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
+    """The faults in the meaning of an object. `shown` has the variables whose values its file shows."""
     check = _checks().get(manifest.kind)
     if check is not None:
         yield from check(manifest)
-    yield from _environment(manifest.value, of_mpi=manifest.kind == "MPIJob")
+    of_mpi = manifest.kind == "MPIJob" or any(runs_mpi(one.text) for one in scalars(manifest.value))
+    for line, name, given, path in settings_of(manifest.value):
+        yield from as_meant(setting_faults(line, name, given, path, shown), name, of_mpi=of_mpi)
 
 
 def has_meaning(manifest: Manifest) -> bool:
@@ -237,24 +241,61 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
             yield fault_at(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
 
 
-def _environment(value: Value, *, of_mpi: bool) -> Iterator[ConfigFault]:
-    """Faults of settings anywhere in an object: in the env of a container, in data, and in commands."""
-    for line, name, given, path in settings_of(value):
-        for fault in setting_faults(line, name, given, path):
-            if of_mpi and name.startswith("UCX_"):  # Open MPI sends its own messages by UCX
-                fault = replace(fault, severity="note", expected="no setting, unless only MPI uses UCX")
-            yield fault
+_LAUNCHER = regex(r"^[^#\n]{0,1000}?(?<![\w-])(?:mpirun|mpiexec)(?![\w-])", re.MULTILINE)
+
+
+def runs_mpi(text: str) -> bool:
+    """Whether a text starts a job by MPI, whose own messages need no GPU memory."""
+    return _LAUNCHER.search(text) is not None
+
+
+def as_meant(found: Iterator[ConfigFault], name: str, *, of_mpi: bool) -> Iterator[ConfigFault]:
+    """The faults of a variable. Of UCX, where MPI starts the job: Open MPI sends its own messages by UCX."""
+    for fault in found:
+        if of_mpi and name.startswith("UCX_") and fault.severity == "warning":
+            fault = replace(fault, severity="note", expected="no setting, unless only MPI uses UCX")
+        yield fault
 
 
 HCA = "NCCL_IB_HCA"
+NOTHING: Mapping[str, str] = MappingProxyType({})
+TURNED = ("0", "1", "n")
+"""Values that turn a switch of a program off, whichever way it is meant."""
+_REFERENCE = regex(r"\$(?:(?P<name>\w+)|\((?P<round>\w+)\)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})")
 
 
-def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[ConfigFault]:
-    """The faults of a variable of a program: what NCCL ignores, and what turns RDMA or a direct path off."""
+def _filled_in(
+    line: int, name: str, value: str, path: str, shown: Mapping[str, str]
+) -> Iterator[ConfigFault]:
+    """The faults of what a value is by the file, or by its own default; else that it is not known, for a
+    variable that can turn something off."""
+    refers = _REFERENCE.fullmatch(value)
+    other = next(filter(None, refers.group("name", "round", "braced")), "") if refers else ""
+    if other == name and name in shown:
+        return  # judged where it has its value
+    if given := shown.get(other) or (refers["default"] if refers else ""):
+        yield from (
+            replace(fault, seen=f"by default, {fault.seen}")
+            for fault in setting_faults(line, name, given, path)
+            if fault.severity != "note"
+        )
+    elif any(fault.severity != "note" for one in TURNED for fault in setting_faults(line, name, one, path)):
+        where, seen = f"{path}.{name}".lstrip("."), f"has its value from {other or value[:60]}"
+        yield fault_at(line, "unreadable", where, seen, "a value that the file shows", "unreadable")
+
+
+def setting_faults(
+    line: int, name: str, value: str, path: str, shown: Mapping[str, str] = NOTHING
+) -> Iterator[ConfigFault]:
+    """The faults of a variable of a program: what NCCL ignores, and what turns RDMA or a direct path off.
+    `shown` has the variables of the same file that a value may refer to."""
+    where = f"{path}.{name}".lstrip(".")
+    if is_filled_in(value):
+        yield from _filled_in(line, name, value, path, shown)
+        return
     if name == GDR_LEVEL:
         yield from gdr_level_faults(line, value, path)
         return
-    where = f"{path}.{name}".lstrip(".")
     if name == HCA and (other := _other_link(value)):
         seen = f"{value} names one PCIe link alone, of four lanes: on a DGX Spark that is half of a port"
         yield fault_at(
@@ -262,7 +303,7 @@ def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[Conf
         )
     if (life := life_of(name)) is not None:
         yield _life_fault(line, life, value, where)
-    for code in codes_of(every_consumer(), name, value):
+    for code in codes_of(every_consumer(), name, value)[:1]:  # the others follow from the first
         if leaves_another_path(every_consumer(), name):
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
-from gdrkit.facts.assignments import NAME, commands_of
+from gdrkit.facts.assignments import NAME, commands_of, is_filled_in
 from gdrkit.formats.regex import regex
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.semantic_check import setting_faults
@@ -50,29 +48,20 @@ def unread_faults(text: str, read: set[tuple[str, str]]) -> Iterator[ConfigFault
             if name in reported or _is_read(read, name, value):
                 continue
             number = own_line(lines, first, name)
-            refers = _PATTERNS["reference"].fullmatch(value)
-            other = (refers["name"] or refers["braced"]) if refers else ""
-            given = (default.get(other) or refers["default"]) if refers else ""
-            if given and (faults := _faults(number, name, given)):
+            faults = [
+                one for one in setting_faults(number, name, value, "", default) if one.severity != "note"
+            ]
+            if faults and not is_filled_in(value):
+                seen = f"{value} is in a form that is not read"
+                faults = [fault_at(number, "unreadable", name, seen, f"a value by {FORMS}", "unreadable")]
+            if faults:
                 reported.add(name)
-                yield from (replace(fault, seen=f"by default, {fault.seen}") for fault in faults)
-            elif not given and any(_faults(number, name, one) for one in (TURNED if refers else (value,))):
-                reported.add(name)
-                seen = f"has its value from {other}" if refers else f"{value} is in a form that is not read"
-                yield fault_at(number, "unreadable", name, seen, f"a value by {FORMS}", "unreadable")
-
-
-TURNED = ("0", "1", "n")
-"""Values that turn a switch of a program off, whichever way it is meant."""
+                yield from faults
 
 
 def _is_read(read: set[tuple[str, str]], name: str, value: str) -> bool:
     """Whether a value was read, of which a mention may show only what comes before a comma."""
-    return any(one == name and "$" not in known and known.startswith(value) for one, known in read)
-
-
-def _faults(line: int, name: str, value: str) -> list[ConfigFault]:
-    return [fault for fault in setting_faults(line, name, value, "") if fault.severity != "note"]
+    return any(one == name and known.startswith(value) for one, known in read)
 
 
 _PATTERNS = {
@@ -80,7 +69,6 @@ _PATTERNS = {
     "argument": regex(r"^\s*(?i:ARG)\s+(?P<name>\w+)=(?P<value>\S+)"),
     "mention": regex(
         rf"(?<![\w$-])(?P<name>{NAME})[\"']?\]?\s*[=:,]\s*[\"']?"
-        r"(?P<value>\$\{[^}\s]+\}|[^\s\"',;)}]+)"
+        r"(?P<value>\$\{[^}\s]+\}|\$\(\w+\)|[^\s\"',;)}]+)"
     ),
-    "reference": regex(r"\$(?:(?P<name>\w+)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})"),
 }

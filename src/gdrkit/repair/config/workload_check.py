@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.kubernetes import Manifest, settings_of
 from gdrkit.formats.regex import regex
-from gdrkit.formats.yaml_values import Scalar, at, items_at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, at, items_at, text_at
 from gdrkit.programs.nccl.contradictions import contradictions
 from gdrkit.repair.config.fault import ConfigFault, fault_at
-from gdrkit.repair.config.node_check import DEVICE_LISTS
+from gdrkit.repair.config.node_check import DEVICE_LISTS, Setting
 from gdrkit.repair.config.pods_compared import SEVERAL_PODS, compared_faults, gets_rdma, is_exempt
-from gdrkit.repair.config.workloads import SHM, Container, Pod, is_extended, pods_of
+from gdrkit.repair.config.workloads import EFA, SHM, Container, Pod, is_extended, pods_of
 
 CONTAINER_SHM = "64 MiB"
 """What containerd, CRI-O and Docker mount at /dev/shm: containerd internal/cri/server, `size=65536k`."""
@@ -24,7 +25,7 @@ CONTAINER_SHM = "64 MiB"
 
 def workload_faults(manifest: Manifest, *, whole: bool = True) -> Iterator[ConfigFault]:
     """The faults of each pod of an object. In a patch (not `whole`), what is absent may be elsewhere."""
-    settings = {name: value for _, name, value, _ in settings_of(manifest.value)}
+    settings = {name: value for _, name, value in _literal(manifest.value)}
     if whole:
         yield from compared_faults(manifest)
     for pod in pods_of(manifest.value):
@@ -118,9 +119,14 @@ def _values(container: Container) -> Iterator[ConfigFault]:
 
 
 def _contradictions(container: Container) -> Iterator[ConfigFault]:
-    found = list(settings_of(container.value))
-    lines = {name: line for line, name, _, _ in found}
-    yield from contradiction_faults({name: value for _, name, value, _ in found}, lines, container.path)
+    found = list(_literal(container.value))
+    lines = {name: line for line, name, _ in found}
+    yield from contradiction_faults({name: value for _, name, value in found}, lines, container.path)
+
+
+def _literal(value: Value) -> Iterator[Setting]:
+    """The settings of a value that are not filled in later."""
+    return ((line, name, text) for line, name, text, _ in settings_of(value) if not is_filled_in(text))
 
 
 def contradiction_faults(
@@ -171,9 +177,13 @@ def _capability_names(container: Container) -> Iterator[ConfigFault]:
 
 
 def _locked_memory(container: Container) -> Iterator[ConfigFault]:
-    """RDMA devices and a limit of locked memory. A capability counts for root only: Kubernetes gives none to
-    another user (kubernetes/kubernetes issue 56374, ambient capabilities)."""
-    if not container.is_given_rdma:
+    """RDMA devices, or what may be one beside a GPU, and a limit of locked memory. A capability counts for
+    root only: Kubernetes gives none to another user (kubernetes/kubernetes issue 56374, ambient
+    capabilities). The images of EKS raise the limit for EFA: awslabs/amazon-eks-ami pull request 595,
+    bottlerocket-core-kit 141."""
+    others = (name for name in container.other_devices if container.gpus and name != EFA)
+    unclear = next(others, "")
+    if not container.is_given_rdma and not unclear:
         return
     exempt = is_exempt(container)
     path = f"{container.path}.securityContext"
@@ -183,7 +193,8 @@ def _locked_memory(container: Container) -> Iterator[ConfigFault]:
         expected = "root, or nodes whose container runtime has LimitMEMLOCK=infinity"
         yield fault_at(line, "memlock-limit", path, seen, expected, "note")
     elif not exempt:
-        seen = "an RDMA device without the capability IPC_LOCK: the runtime's limit of locked memory applies"
+        what = "an RDMA device" if container.is_given_rdma else f"{unclear}, which may be an RDMA device,"
+        seen = f"{what} without the capability IPC_LOCK: the runtime's limit of locked memory applies"
         expected = "IPC_LOCK, or nodes whose container runtime has LimitMEMLOCK=infinity"
         yield fault_at(line, "memlock-limit", path, seen, expected, "note")
 

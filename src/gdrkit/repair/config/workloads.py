@@ -17,7 +17,9 @@ from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence,
 GPU = "nvidia.com/gpu"
 _GPUS = regex(r"(?:nvidia|amd)\.com/(?:gpu|mig-|pgpu).*")
 _RDMA = regex(r"rdma/.+")
-"""Resources of k8s-rdma-shared-dev-plugin, README: its default prefix."""
+"""Resources of k8s-rdma-shared-dev-plugin, README: its default prefix. Those of the SR-IOV plugin have any
+prefix and name, so that they tell nothing."""
+EFA = "vpc.amazonaws.com/efa"
 INFINIBAND, SHM = "/dev/infiniband", "/dev/shm"
 
 

@@ -34,7 +34,7 @@ def carry_out(
     """What a person changes, in the words of the system. Raises EvidenceMissing."""
     if remedy.name == RemedyName.RELEASE_GPU:
         if holder := other_holder(node):
-            yield _by(node, system.ways[Change.ARGUMENT], [f"module_blacklist={holder}"])
+            yield _argument(node, system, f"module_blacklist={holder}", "blacklist")
     elif remedy.changes is Change.REGISTER:
         yield from _registers(node, system, remedy)
     elif remedy.changes in (Change.ARGUMENT, Change.FIRMWARE):
@@ -85,6 +85,17 @@ def _by(node: Node, way: Way, words: list[str]) -> AskPerson:
     )
 
 
+def _argument(node: Node, system: ImmutableSystem, argument: str, name: str) -> AskPerson:
+    """A kernel argument: an object of its own, of this name, where the system takes objects."""
+    way = system.ways[Change.ARGUMENT]
+    if not way.config:
+        return _by(node, way, [argument])
+    ((kind, form),) = way.config
+    part = f"argument-{name}"  # each step has an object of its own, which it does not take from another
+    found = generate(kind, ConfigRequest(node=node, form=form, part=part, argument=argument))
+    return asked(found, _by(node, way, [argument]).what)
+
+
 def _registers(node: Node, system: ImmutableSystem, remedy: Remedy) -> Iterator[AskPerson]:
     """setpci is in no image: a privileged container brings it, and a boot sets the registers anew."""
     choices = ProcedureChoices(acs="volatile")
@@ -109,8 +120,7 @@ def _stand_in(node: Node, system: ImmutableSystem, made: list[Action]) -> Platfo
     makes of one is added to `made`."""
 
     def boot_argument(argument: str, name: str) -> tuple[Action, ...]:
-        del name
-        made.append(_by(node, system.ways[Change.ARGUMENT], [argument]))
+        made.append(_argument(node, system, argument, name))
         return (made[-1],)
 
     return without_packages(system.name, boot_argument)

@@ -46,9 +46,9 @@ class ImmutableSystem(Struct, frozen=True, kw_only=True):
 NO_OFED = "no OFED is built for the kernel of the image, so nvidia-peermem is always a stub"
 _NO_PEERMEM = {Change.OFED: NO_OFED, Change.PEERMEM: NO_OFED, Change.LOADING: NO_OFED}
 _SIGNED = "the modules are in the image, signed by its builder"
-_CAPABILITY = Way(
-    "give the pods of the job the capability IPC_LOCK: with it, no limit on locked memory holds "
-    "(gdr config container --form kubernetes)",
+CAPABILITY = Way(
+    "give the pods of the job the capability IPC_LOCK: with it, no limit on locked memory holds for a "
+    "container that runs as root (gdr config container --form kubernetes)",
     reboots=False,
 )
 _FOLDERS = "/etc/modules-load.d"
@@ -99,7 +99,7 @@ TALOS = ImmutableSystem(
             "upgrade to an image with the system extension nvidia-fabricmanager of exactly the driver's "
             "version",
         ),
-        Change.LIMIT: _CAPABILITY,
+        Change.LIMIT: CAPABILITY,
         Change.RESTART: Way("drain the node, and reboot it", (_KUBECTL_DRAIN, "talosctl -n NODE reboot")),
     },
     cannot={
@@ -115,9 +115,8 @@ RHCOS = ImmutableSystem(
     container=_POD,
     ways={
         Change.ARGUMENT: Way(
-            "add ARGUMENT to spec.kernelArguments of a MachineConfig for the node's pool, whose nodes then "
-            "reboot one after the other",
-            ("oc edit machineconfig 99-worker-gdrkit",),
+            "give the kernel ARGUMENT by a MachineConfig for the node's pool",
+            config=(("machineconfig", ""),),
         ),
         Change.LIMIT: Way(
             "apply a MachineConfig for the node's pool, whose nodes then reboot one after the other",
@@ -198,7 +197,7 @@ BOTTLEROCKET = ImmutableSystem(
             ("apiclient set settings.kernel.modules.nvidia-peermem.autoload=false",),
             reboots=False,
         ),
-        Change.LIMIT: _CAPABILITY,
+        Change.LIMIT: CAPABILITY,
         Change.RESTART: Way("drain the node, and reboot it", (_KUBECTL_DRAIN, "apiclient reboot")),
     },
     cannot={**_NO_PEERMEM, Change.SIGNATURE: _SIGNED},
@@ -216,7 +215,7 @@ COS = ImmutableSystem(
             ("sudo cos-extensions install gpu",),
         ),
         Change.WITHOUT_PEERMEM: Way("remove nvidia-peermem from the DaemonSet that loads it"),
-        Change.LIMIT: _CAPABILITY,
+        Change.LIMIT: CAPABILITY,
         Change.RESTART: Way("drain the node, and reboot it", (_KUBECTL_DRAIN, "sudo systemctl reboot")),
     },
     cannot={**_NO_PEERMEM, Change.SIGNATURE: _SIGNED},

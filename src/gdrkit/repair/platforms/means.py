@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed
+from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed, runs_pods
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.facts.virtual import scope, virtual_machine
 from gdrkit.node import Node, if_missing
@@ -31,6 +31,7 @@ class Means(Struct, frozen=True, kw_only=True):
 
     platform: str  # debian, talos, gpu-operator, container, ...; "" if the distribution is not known
     cannot: str = ""  # why it cannot; "" if it can
+    risk: str
     undo: str
     needs_root: bool
     needs_reboot: bool
@@ -42,6 +43,9 @@ def means(node: Node, remedy: Remedy) -> Means:
     In a container the files of a system are those of its image, so they do not tell the host's platform."""
     if if_missing("host", scope, node) == "container":
         return _in_container(remedy)
+    if by_pods(node, remedy):
+        return Means(platform=platform_of(node), risk=remedy.risk, undo="take the capability from the pods",
+                     needs_root=False, needs_reboot=False)  # fmt: skip
     system = immutable(node)
     if remedy.changes is Change.FIRMWARE and if_missing("none", virtual_machine, node) != "none":
         return _plain(node, remedy, "a virtual machine has no firmware of the real one: its host decides")
@@ -59,15 +63,32 @@ def means(node: Node, remedy: Remedy) -> Means:
     return _plain(node, remedy)
 
 
+def by_pods(node: Node, remedy: Remedy) -> bool:
+    """Whether the pods of a job are given what a limit of the host would give them: where programs run in
+    pods, but for OpenShift, whose MachineConfig sets that of its runtime."""
+    system = immutable(node)
+    in_pods = remedy.changes is Change.LIMIT and if_missing(False, runs_pods, node)
+    return in_pods and not (system is not None and system.operators)
+
+
 def _plain(node: Node, remedy: Remedy, cannot: str = "") -> Means:
     """On a host with packages and files, or one of a distribution that is not known."""
+    is_lost = if_missing(False, runs_pods, node) and remedy.changes in _OF_FILES
     return Means(
         platform=_family(node),
         cannot=cannot,
+        risk=f"{remedy.risk}; {_REPLACED}" if is_lost else remedy.risk,
         undo=remedy.undo,
         needs_root=remedy.needs_root,
         needs_reboot=remedy.needs_reboot,
     )
+
+
+_OF_FILES = (Change.ARGUMENT, Change.OPTION, Change.LOADING, Change.PEERMEM, Change.SIGNATURE)
+_REPLACED = (
+    "where nodes are replaced, as in a cloud's node groups, a new one lacks it: change their image or user "
+    "data too"
+)
 
 
 def platform_of(node: Node) -> str:
@@ -114,6 +135,7 @@ def _in_container(remedy: Remedy) -> Means:
     of_job = remedy.changes is Change.JOB
     return Means(
         platform=CONTAINER,
+        risk=remedy.risk,
         undo=remedy.undo if of_job else "ask the same person to undo it",
         needs_root=remedy.needs_root and not of_job,
         needs_reboot=remedy.needs_reboot,
@@ -153,6 +175,7 @@ def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:
     return Means(
         platform=system.name,
         cannot=cannot,
+        risk=remedy.risk,
         undo=_UNDO.get(change, "change the setting back"),
         needs_root=False,
         needs_reboot=remedy.needs_reboot if way is None else way.reboots,
@@ -163,6 +186,11 @@ def _by_image(system: ImmutableSystem, remedy: Remedy) -> Means:
 
 _POLICY = (Change.OPTION, Change.OFED, Change.PEERMEM, Change.WITHOUT_PEERMEM)
 _POD = (Change.DRIVER, Change.SERVICE)
+_OF_CLUSTER = (
+    "the policy holds for the whole cluster: the operator replaces the driver's pods on every node that it "
+    "selects, by default one node after the other, and evicts the pods that use the devices there"
+)
+"""Source: NVIDIA GPU Operator, GPU Driver Upgrades: the upgrade controller, which is enabled by default."""
 _CANNOT = {
     RemedyName.SIGN_MODULE: "the GPU Operator's container builds the modules at each start, without a key "
     "of yours; images with usePrecompiled: true have modules that Canonical signs",
@@ -179,9 +207,11 @@ def _by_operator(node: Node, remedy: Remedy) -> Means | None:
         return None
     if not of_policy and not of_pod and remedy.name not in _CANNOT:
         return None
+    patches = of_policy or remedy.driver_options is not None or remedy.name == RemedyName.REBUILD_DRIVER
     return Means(
         platform=OPERATOR,
         cannot=_CANNOT.get(remedy.name, ""),
+        risk=f"{remedy.risk}; {_OF_CLUSTER}" if patches else remedy.risk,
         undo="apply the former values of these fields" if of_policy else "not needed",
         needs_root=False,
         needs_reboot=False,

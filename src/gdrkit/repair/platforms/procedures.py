@@ -9,13 +9,15 @@ from gdrkit.facts.kernel import release
 from gdrkit.node import Node
 from gdrkit.repair.platforms import container, job, operator
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
+from gdrkit.repair.platforms.boot_quoting import for_kernel
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
 from gdrkit.repair.platforms.families import family
 from gdrkit.repair.platforms.immutable import carry_out as by_image
-from gdrkit.repair.platforms.immutable_systems import immutable
-from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, Means, means
+from gdrkit.repair.platforms.immutable_systems import CAPABILITY, immutable
+from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, Means, by_pods, means
+from gdrkit.repair.platforms.platform import without_packages
 from gdrkit.repair.remedies.remedy import Remedy
 
 
@@ -49,6 +51,8 @@ def procedure_for(node: Node, remedy: Remedy, choices: ProcedureChoices) -> Proc
 def _actions(node: Node, remedy: Remedy, choices: ProcedureChoices, way: Means) -> Iterable[Action] | None:
     """None where nothing is known of the distribution."""
     system = immutable(node)
+    if by_pods(node, remedy) and way.platform != CONTAINER:
+        return (AskPerson(what=CAPABILITY.what),)
     if remedy.changes is Change.JOB and (way.platform == CONTAINER or system is not None):
         return job.carry_out(node, remedy, choices)
     if way.platform == CONTAINER:
@@ -57,8 +61,19 @@ def _actions(node: Node, remedy: Remedy, choices: ProcedureChoices, way: Means) 
         return operator.carry_out(node, remedy)
     if system is not None:
         return by_image(node, system, remedy, choices)
-    platform = family(node)
-    return None if platform is None else remedy.procedure(node, platform, choices)
+    if (platform := family(node)) is not None:
+        return remedy.procedure(node, platform, choices)
+    if remedy.changes is not Change.ARGUMENT:
+        return None
+
+    def argument(given: str, name: str) -> tuple[Action, ...]:
+        del name
+        how = f"add {for_kernel(given)} to the kernel's command line in this distribution's own way"
+        often = "often GRUB_CMDLINE_LINUX in /etc/default/grub, after which GRUB's menu is written anew"
+        return (AskPerson(what=f"make sure that {remedy.becomes}: {how} ({often})"),)
+
+    found = remedy.procedure(node, without_packages("", argument), choices)
+    return [action for action in found if isinstance(action, AskPerson)] or None
 
 
 def _unusual_release(node: Node) -> str:
