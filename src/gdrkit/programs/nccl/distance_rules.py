@@ -17,6 +17,7 @@ from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.programs.nccl.log import nccl_logs
+from gdrkit.programs.nccl.pxn import sender, serves_at_cpu
 from gdrkit.programs.nccl.releases import NEWEST, release
 from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
@@ -239,8 +240,9 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     In a virtual machine and on EFA, jobs usually give NCCL a topology file (NCCL_TOPO_FILE), which decides
     instead of the tree that the kernel shows. Without a look at the job, the answer is unknown there.
 
-    This check reads only /etc/nccl.conf; the environment of a job may set another value. It does not
-    consider PXN, with which a GPU sends through the NIC of its neighbour.
+    This check reads only /etc/nccl.conf; the environment of a job may set another value. A GPU with NVLink
+    to one that is near the NIC is not too far: NCCL sends through that one (PXN, from 2.12 on). Where NVLink
+    is not known (`nvidia-smi topo -m`), the answer is not either.
 
     Why: The default of NCCL_NET_GDR_LEVEL is PXB: NCCL uses the direct path only if no traffic crosses the
     CPU. PHB and NODE of nvidia-smi are both PHB for NCCL. UCX and your own programs have no such rule: they
@@ -254,16 +256,25 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         return Passed(how_far)
     gpu = gpu_at(node, pair.gpu)
     settings = _settings(node)
-    if how_far in ("PHB", "NODE") and gpu and is_coherent(node, gpu):
-        version, lacking = _version(node)
-        if _counts_c2c(version, settings):
-            near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
-            return Passed(near, lacking=lacking)
+    version, lacking = _version(node)
+    if _near_by_c2c(node, gpu, how_far, version, settings):
+        near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
+        return Passed(near, lacking=lacking)
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
+
+    def is_near(other: Pair) -> bool:
+        far = if_missing(FAR, _distance, node, other)
+        at_its_cpu = serves_at_cpu(version, settings)
+        return far in NEAR or (
+            at_its_cpu and _near_by_c2c(node, gpu_at(node, other.gpu), far, version, settings)
+        )
+
+    if other := sender(node, pair, version, settings, is_near):
+        return Passed(f"{how_far}, and NCCL {version} sends through {other.address} (PXN)", lacking=lacking)
     return Failed(
         seen=how_far,
         expected=f"{level} or nearer",
@@ -339,6 +350,12 @@ def _version(node: Node) -> tuple[str, tuple[Missing, ...]]:
         return nccl_version(node), ()
     except EvidenceMissing as error:
         return NEWEST, (error.missing,)
+
+
+def _near_by_c2c(node: Node, gpu: PciGpu | None, how_far: str, version: str, settings: Environment) -> bool:
+    """Whether a NIC at the CPU that the GPU is coherent with is near for NCCL."""
+    at_cpu = how_far in ("PHB", "NODE") and gpu is not None and is_coherent(node, gpu)
+    return at_cpu and _counts_c2c(version, settings)
 
 
 def _counts_c2c(version: str, settings: Environment) -> bool:
