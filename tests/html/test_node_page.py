@@ -189,9 +189,9 @@ def test_the_top_of_the_page_says_what_is_in_the_node():
 def test_beside_the_matrix_each_kind_of_pairs_has_its_reason():
     text = made("rail-down")[1]
     (key,) = re.findall(r'<ul class="key">(.*?)</ul>', text)
-    direct, staged, dead = re.findall(r"<li>.*?</li>", key)
+    direct, dead, unknown = re.findall(r"<li>.*?</li>", key)
     assert "<b>7</b> direct</div>" in direct
-    assert "<b>49</b> through host memory<small><code>pair-distant</code> GPU and NIC are so far" in staged
+    assert "<b>49</b> not known<small>Not known: nvidia-smi topo -m is missing." in unknown
     assert "<b>8</b> dead" in dead and "<small>mlx5_7: DOWN, Disabled</small></div>" in dead
 
 

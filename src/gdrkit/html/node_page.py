@@ -273,7 +273,7 @@ def _why(pair: PairView) -> str:
     """The reason for what happens to a pair, as HTML; "" if it is as it should be."""
     if pair.kind == "dead" and pair.net.is_down:
         return safe(f"{net_name(pair.net)}: {pair.net.state_words}")
-    if pair.kind == "detour":
+    if pair.kind in ("detour", "unknown"):
         return rich(pair.words)
     return (
         f"<code>{safe(pair.because[0])}</code> {rich(code_page(pair.because[0])[0])}" if pair.because else ""
