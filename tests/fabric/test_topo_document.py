@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence.target import open_host
 from gdrkit.fabric.topo_document import NO_SETTINGS, OF_DOCTOR, NcclSection, build
+from gdrkit.fabric.topo_text import text
 from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.fabric.topology.saved import of_node
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modules import is_loaded
+from gdrkit.node import Node
 from gdrkit.programs.nccl.releases import NEWEST
+from tests.evidence_nodes import laid_down
 from tests.hardware import BARE_METAL, SERVER, machine
 
 
@@ -53,3 +57,30 @@ def test_of_a_file_nothing_is_said_that_holds_for_a_node():
     found = build("", read_topology(matrix), NEWEST, {})
 
     assert found.nccl is not None and OF_DOCTOR not in found.nccl.assumed
+
+
+@pytest.mark.parametrize(
+    ("without", "count", "pairs"),
+    [
+        (("sys/class/infiniband",), "1 GPU, NICs not known", "no GPU-NIC pairs: the NICs are not known"),
+        ((), "1 GPU, 0 NICs", "no GPU-NIC pairs"),
+    ],
+)
+def test_devices_that_were_not_collected_are_not_said_to_be_absent(without, count: str, pairs: str):
+    node = machine("0000:15:01.0 spr-root\n  0000:1b:00.0 rtx-4090\n", without=without)
+    lines = text(build("x", of_node(node), NEWEST, {})).splitlines()
+
+    assert lines[0] == f"x: {count}" and pairs in lines
+
+
+def test_ports_that_nccl_adds_up_are_said_to_share_a_link_if_it_carries_less():
+    """A Spark: two functions of one card on four lanes."""
+    spark, rail = (
+        of_node(Node(open_host(str(laid_down(name))))) for name in ("spark-two-cables", "rail-down")
+    )
+    of_spark, of_rail = (build("", saved, NEWEST, {}).nccl for saved in (spark, rail))
+
+    assert of_spark is not None and of_rail is not None and not of_rail.fused
+    assert of_spark.fused and {one.partition(", ")[2] for one in of_spark.fused} == {
+        "400 Gb/s to NCCL; their one PCIe link carries 126"
+    }

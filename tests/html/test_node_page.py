@@ -180,6 +180,7 @@ def test_the_top_of_the_page_says_what_is_in_the_node():
     for name, words in (
         ("rail-down", "8 NVIDIA H100 80GB HBM3, 8 RDMA devices"),
         ("h200-vm", "2 NVIDIA H200, no RDMA device"),
+        ("geforce-desktop", "1 NVIDIA GeForce RTX 4090, RDMA devices not known"),
         ("wsl2", "Linux "),
     ):
         crumb = re.findall(r'class="crumb"><b>[^<]*</b> ([^<]*)<', made(name)[1])[0]

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.fabric.nccl.merge import FusedNic
 from gdrkit.fabric.nccl.settings import KNOWN, not_modelled
 from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
@@ -18,6 +19,9 @@ from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySou
 from gdrkit.fabric.topology.nccl_defaults import with_nvlink
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
 from gdrkit.fabric.topology.saved import SavedTopology
+from gdrkit.facts.pci_path import raw_gbit_per_s
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import if_missing
 
 Sense = Literal["send", "receive"]
 NO_SETTINGS = "no settings of NCCL in /etc/nccl.conf"
@@ -93,15 +97,35 @@ def build(source: str, saved: SavedTopology, version: str, given: dict[str, str]
             ignored=now.ignored,
             not_modelled=not_modelled(environment),
             assumed=(*_assumed(saved), *now.assumed),
-            fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
+            fused=tuple(_fused(topology, one) for one in now.fused),
             model_basis=now.model_basis.value,
             changes=changes,
         )
         if now.pairs
         else None,
-        advice=advice(topology, now, environment, see),
+        advice=advice(topology, now, environment, see, is_guest=_is_guest(saved)),
         contradictions=contradictions(topology, found),
     )
+
+
+def _fused(topology: Topology, fused: FusedNic) -> str:
+    """What NCCL makes of ports of one card: it adds up their rates, even if one PCIe link carries less."""
+    words = f"{fused.name}, {fused.mbit_per_s / 1000:g} Gb/s"
+    parts = [topology.by_address.get(net.address) for net in topology.nets if net.device in fused.parts]
+    links = [part.link for part in parts if part is not None]
+    one_card = len({part.address[:-2] for part in parts if part is not None}) == 1
+    if not (one_card and links and len(links) == len(fused.parts)):
+        return words
+    speed, width = links[0].gt_per_s, links[0].width
+    carried = raw_gbit_per_s(speed, width) if speed and width else fused.mbit_per_s / 1000
+    less = carried * 1000 < fused.mbit_per_s
+    return f"{words} to NCCL; their one PCIe link carries {carried:.0f}" if less else words
+
+
+def _is_guest(saved: SavedTopology) -> bool | None:
+    """Whether the source is a virtual machine; None if it does not say."""
+    node = saved.node
+    return None if node is None else if_missing(None, lambda: virtual_machine(node) != "none")
 
 
 def _assumed(saved: SavedTopology) -> Iterator[str]:

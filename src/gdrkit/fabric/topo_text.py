@@ -63,7 +63,8 @@ def _tree(document: TopoDocument, ports: bool) -> Iterator[Row]:
 def _count(document: TopoDocument) -> str:
     topology = document.topology
     cards = len({net.address or net.id for net in topology.nets})
-    found = f"{_several(len(topology.gpus), 'GPU')}, {_several(cards, 'NIC')}"
+    found = f"{_several(len(topology.gpus), 'GPU')}, "
+    found += _several(cards, "NIC") if cards or topology.nets_known else "NICs not known"
     return f"{found}, {_several(len(topology.nets), 'port')}" if cards != len(topology.nets) else found
 
 
@@ -115,7 +116,8 @@ def _tables(document: TopoDocument, width: int) -> Iterator[Row]:
         yield from _table(_gpu_names(document), list(gpus), cells, width)
         yield EMPTY
     if not document.pairs:
-        yield _prose("no GPU-NIC pairs")
+        known = document.topology.nets_known
+        yield _prose("no GPU-NIC pairs" if known else "no GPU-NIC pairs: the NICs are not known")
         yield EMPTY
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}

@@ -136,7 +136,8 @@ def _hardware(topo: TopoDocument | None) -> str:
     models = Counter(gpu.name or "GPU of unknown model" for gpu in topo.topology.gpus)
     devices = len({net.device for net in topo.topology.nets if net.device})
     counted = [f"{count} {model}" for model, count in models.items()]
-    return ", ".join((*counted, plural(devices, "RDMA device") if devices else "no RDMA device"))
+    none = "no RDMA device" if topo.topology.nets_known else "RDMA devices not known"
+    return ", ".join((*counted, plural(devices, "RDMA device") if devices else none))
 
 
 def _first_screen(
