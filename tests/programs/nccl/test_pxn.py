@@ -56,11 +56,16 @@ def node(word: str, *, gpu: str = "h100-sxm", conf: str = "", version: str = "2.
     return made.after("driver", [is_loaded.becomes(True, DRIVER)])
 
 
+def all_to_all(word: str) -> list[list[str]]:
+    """The cells of eight GPUs."""
+    return [["X" if row == column else word for column in range(8)] for row in range(8)]
+
+
 def rail_down(word: str) -> Node:
     """Eight GPUs, of which the last one's port is down."""
     made = Node(open_host(str(laid_down("rail-down"))))
-    cells = [["X" if row == column else word for column in range(8)] for row in range(8)]
-    return made.after("matrix", [smi_topology.becomes(topo_matrix.parse(matrix(cells)))]) if word else made
+    text = matrix(all_to_all(word))
+    return made.after("matrix", [smi_topology.becomes(topo_matrix.parse(text))]) if word else made
 
 
 def topo(node: Node) -> TopoDocument:
@@ -95,6 +100,20 @@ def test_verdict_and_topology_agree_whether_a_far_nic_is_reached_directly(
 
     assert isinstance(judge(made, pair_distant, FAR), kind)
     assert [one.direct if one else None for one in (pair.send, pair.receive)] == [direct, direct]
+
+
+def test_a_gpu_that_does_not_answer_sends_for_none():
+    made = Node(open_host(str(laid_down("gpu-off-the-bus"))))
+    made = made.after("matrix", [smi_topology.becomes(topo_matrix.parse(matrix(all_to_all("NV18"))))])
+    dead = {gpu.id for gpu in topo(made).topology.gpus if gpu.unusable}
+    near = {one.net for one in topo(made).pairs if one.gpu in dead and one.nvidia_smi == ("PIX",)}
+    far = [one for one in topo(made).pairs if one.gpu not in dead and one.nvidia_smi != ("PIX",)]
+
+    assert dead and near
+    for one in far:
+        outcome = judge(made, pair_distant, Pair(one.gpu, one.net))
+        assert isinstance(outcome, Failed if one.net in near else Passed)
+        assert one.receive is not None and one.receive.direct is (one.net not in near)
 
 
 def test_releases_before_2_12_do_not_send_through_another_gpu():
@@ -134,6 +153,6 @@ def test_what_stops_all_gpus_leaves_no_other_nic():
 def test_a_gpu_without_a_nic_of_its_own_uses_that_of_another_one(word: str, through: bool):
     """nic-missing takes the wire of the GPU, not of the other GPUs' NICs."""
     made = Node(open_host(str(laid_down("nic-gone"))))
-    cells = [["X" if row == column else word for column in range(8)] for row in range(8)]
-    said = words(made.after("matrix", [smi_topology.becomes(topo_matrix.parse(matrix(cells)))]))
+    text = matrix(all_to_all(word))
+    said = words(made.after("matrix", [smi_topology.becomes(topo_matrix.parse(text))]))
     assert ("another GPU and its NIC (PXN)" in said) is through

@@ -265,15 +265,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
-
-    def is_near(other: Pair) -> bool:
-        far = if_missing(FAR, _distance, node, other)
-        at_its_cpu = serves_at_cpu(version, settings)
-        return far in NEAR or (
-            at_its_cpu and _near_by_c2c(node, gpu_at(node, other.gpu), far, version, settings)
-        )
-
-    if other := sender(node, pair, version, settings, is_near):
+    if other := _sender(node, pair, version, settings):
         return Passed(f"{how_far}, and NCCL {version} sends through {other.address} (PXN)", lacking=lacking)
     return Failed(
         seen=how_far,
@@ -282,6 +274,17 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         advice=_advice(node, gpu, needed),
         as_expected=bool(gpu and if_missing(False, is_integrated, node, gpu)),  # no place is nearer
     )
+
+
+def _sender(node: Node, pair: Pair, version: str, settings: Environment) -> PciGpu | None:
+    """The GPU near the NIC through which NCCL sends; None without one."""
+    at_its_cpu = serves_at_cpu(version, settings)
+
+    def is_near(other: Pair) -> bool:
+        far, gpu = if_missing(FAR, _distance, node, other), gpu_at(node, other.gpu)
+        return far in NEAR or (at_its_cpu and _near_by_c2c(node, gpu, far, version, settings))
+
+    return sender(node, pair, version, settings, is_near)
 
 
 def _advice(node: Node, gpu: PciGpu | None, needed: str) -> str:

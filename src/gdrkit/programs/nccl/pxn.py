@@ -16,6 +16,8 @@ from gdrkit.node import Node
 from gdrkit.programs.environment import Environment
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
+from gdrkit.rules.driver_not_loaded import driver_not_loaded
+from gdrkit.rules.unusable import unusable_gpu
 
 
 def sender(
@@ -29,7 +31,7 @@ def sender(
         return None
     missing: EvidenceMissing | None = None
     for other in gpus(node):
-        if other == gpu or not is_near(Pair(other.address, pair.device)):
+        if other == gpu or _is_lost(node, other) or not is_near(Pair(other.address, pair.device)):
             continue
         try:
             if joined_by_nvlink(node, gpu, other):
@@ -39,6 +41,12 @@ def sender(
     if missing is not None:
         raise missing
     return None
+
+
+def _is_lost(node: Node, gpu: PciGpu) -> bool:
+    """Whether no program can use this GPU; a driver that is not loaded concerns all GPUs, and is no
+    distance."""
+    return unusable_gpu(node, gpu) not in (None, driver_not_loaded.code)
 
 
 def serves_at_cpu(version: str, settings: Environment) -> bool:
