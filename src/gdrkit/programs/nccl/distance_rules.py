@@ -17,7 +17,6 @@ from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.pxn import sender, serves_at_cpu
 from gdrkit.programs.nccl.releases import NEWEST, release
 from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
@@ -212,7 +211,6 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
 
 FAR = "NODE or SYS"
 
-
 LEVEL = "NCCL_NET_GDR_LEVEL"
 
 
@@ -278,6 +276,8 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
 
 def _sender(node: Node, pair: Pair, version: str, settings: Environment) -> PciGpu | None:
     """The GPU near the NIC through which NCCL sends; None without one."""
+    from gdrkit.programs.nccl.pxn import sender, serves_at_cpu  # for nodes with several GPUs
+
     at_its_cpu = serves_at_cpu(version, settings)
 
     def is_near(other: Pair) -> bool:

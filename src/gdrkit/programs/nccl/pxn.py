@@ -44,8 +44,8 @@ def sender(
 
 
 def _is_lost(node: Node, gpu: PciGpu) -> bool:
-    """Whether no program can use this GPU; a driver that is not loaded concerns all GPUs, and is no
-    distance."""
+    """Whether no program can use this GPU alone; that the driver is not loaded has a rule of its own, for
+    all of them."""
     return unusable_gpu(node, gpu) not in (None, driver_not_loaded.code)
 
 
