@@ -233,6 +233,7 @@ NOT_IN_FILES = {
     "lsinitrd",
     WRITTEN.line,  # times of files: a host has none
     "nvidia-smi -q -d MEMORY",  # how much of BAR1 is in use
+    "nvidia-smi topo -m",  # NVLink, where a GPU and a NIC are far apart
     "nvidia-smi -q",  # whether a GPU needs a reset; not on a live machine whose kernel log is clean
     "gdr probe cuda --json",  # run on a machine only with --probe
     "gdr probe verbs --json",

@@ -141,7 +141,7 @@ QUESTIONS = {
 LASTING = (CONSUMER.sentence, INTEGRATED.sentence)
 PAIRS = (
     ("ubuntu-6.8-h100", "an H100 and its own NIC", 0, 0),
-    ("ubuntu-6.8-h100", "and a NIC at the other socket", 0, 7),
+    ("ubuntu-6.8-h100", "a NIC at the other socket, without PXN", 0, 7),
     ("zgx-3285", "a DGX Spark", 0, 1),
 )
 """Nodes of tests/evidence, what the pair is, and the numbers of its GPU and its port."""
@@ -186,7 +186,7 @@ def _before(one: Condition, other: Condition) -> bool:
 
 def _asked(node: str, gpu: int, net: int) -> tuple[Condition | None, str, str]:
     """The condition that refuses a pair, None if none does; how NCCL sends; and what it saw."""
-    found = json.loads(ran(node, "topo node.tar.gz --json"))
+    found = json.loads(ran(node, "topo node.tar.gz --json --env NCCL_PXN_DISABLE=1"))  # which needs NVLink
     topology = found["topology"]
     ids = topology["gpus"][gpu]["id"], topology["nets"][net]["id"]
     send = next(pair["send"] for pair in found["pairs"] if (pair["gpu"], pair["net"]) == ids)

@@ -6,7 +6,11 @@ import pytest
 
 from gdrkit.fabric.topo_document import build
 from gdrkit.fabric.topology.from_file import read_topology
+from gdrkit.fabric.topology.saved import of_node
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.modules import is_loaded
 from gdrkit.programs.nccl.releases import NEWEST
+from tests.hardware import BARE_METAL, GUEST, machine
 
 CARDS = """<system version="1">
   <cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
@@ -76,3 +80,44 @@ def test_a_geforce_beside_another_gpu_does_not_hide_what_helps_that_one():
 
     assert "no setting changes this: NVIDIA does not support GPUDirect RDMA on GeForce" in words
     assert "set NCCL_NET_GDR_LEVEL=SYS: then 2 of 4 directions" in words
+
+
+ROW = "\tGPU0\tNIC0\nGPU0\t X \tNODE\n"
+
+
+@pytest.mark.parametrize(
+    ("listed", "level"),
+    [
+        (
+            "",
+            "if these GPUs can do it, as data-centre GPUs can, and a GeForce or a GB10 never can: set NCCL",
+        ),
+        ("GPU 0: NVIDIA GB10 (UUID: GPU-0a)\n", ""),
+        ("GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-0a)\n", ""),
+    ],
+)
+def test_a_level_is_advised_for_gpus_that_can_use_it(listed: str, level: str):
+    """A matrix alone does not show which GPUs these are; a dump of NCCL does."""
+    words = build("file", read_topology(f"{listed}{ROW}".encode()), NEWEST, {}).advice
+
+    assert words[0].startswith(level or "no setting changes this")
+    assert any("NCCL_NET_GDR_LEVEL" in word for word in words) is bool(level)
+    assert advised("0x5a", dumped=True).startswith("set NCCL_NET_GDR_LEVEL=PHB: then")
+
+
+APART = """
+0000:15:01.0 spr-root numa=0
+  0000:1b:00.0 h100-sxm
+0000:25:01.0 spr-root numa=0
+  0000:2b:00.0 cx7-ib rdma=mlx5_0
+"""
+
+
+@pytest.mark.parametrize(("files", "first"), [(GUEST, True), (BARE_METAL, None), ({}, False)])
+def test_a_virtual_machine_s_tree_is_spoken_of_only_where_there_may_be_one(files, first: bool | None):
+    """First where it is one, second where that is not known, and not at all on bare metal."""
+    node = machine(APART, files=files).after("driver", [is_loaded.becomes(True, DRIVER)])
+    words = build("node", of_node(node), NEWEST, {}).advice
+
+    of_guests = [word.startswith("in a virtual machine") for word in words]
+    assert of_guests == {True: [True, False], None: [False], False: [False, True]}[first]

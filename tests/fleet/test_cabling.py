@@ -131,6 +131,18 @@ def test_both_ends_need_one_mtu(mtu, where):
     assert bool(found.problems) is bool(where)
 
 
+@pytest.mark.parametrize(("mtu", "problem"), [(1500, True), (9000, False), (None, False)])
+def test_a_smaller_mtu_is_a_problem_also_where_no_cable_is_known(mtu, problem):
+    """Without addresses; a node of which some MTU is not known may have the larger one."""
+    rows = spark("spark-a", nets="? ?", mtu=9000), spark("spark-b", nets="? ?", mtu=mtu)
+    found = pair(*rows)
+    words = " ".join(comparison_text(*rows, width=80).split())
+
+    assert [one.startswith("spark-b has MTU 1500 on ") for one in found.problems] == [True] * problem
+    assert ("`sudo ip link set dev NAME mtu 9000`" in words) is problem
+    assert "not known which port leads where" in words
+
+
 @pytest.mark.parametrize(("mtu", "noted"), [(1500, True), (4199, True), (4200, False), (9000, False)])
 def test_a_small_mtu_is_noted(mtu, noted):
     found = pair(spark("spark-a", mtu=mtu), spark("spark-b", mtu=mtu))

@@ -6,6 +6,9 @@ import contextlib
 import functools
 import io
 import re
+import shutil
+
+import pytest
 
 from gdrkit.cli import main
 from tests.evidence_nodes import laid_down
@@ -19,6 +22,17 @@ def written(*names):
     with contextlib.redirect_stdout(io.StringIO()) as page:
         code = main(["report", *targets, "-o", "-"])
     return code, page.getvalue()
+
+
+def compared(tmp_path, *, mtu):
+    """The page of a node, and of the same one with another MTU on all of its interfaces."""
+    one, other = str(laid_down("spark-two-cables")), tmp_path / "other"
+    shutil.copytree(one, other, symlinks=True)
+    for file in other.glob("sys/devices/**/net/*/mtu"):
+        file.write_text(f"{mtu}\n")
+    with contextlib.redirect_stdout(io.StringIO()) as page:
+        main(["report", one, str(other), "-o", "-"])
+    return page.getvalue()
 
 
 def part(text, name):
@@ -83,3 +97,14 @@ def test_a_note_that_both_have_is_no_difference():
 def test_only_machines_with_integrated_gpus_have_a_part_about_their_cables():
     _, text = written("rail-down", "ubuntu-6.8-h100")
     assert 'id="between"' not in text
+
+
+@pytest.mark.parametrize(("mtu", "differs"), [(1500, True), (9000, False)])
+def test_what_a_job_needs_to_be_the_same_comes_before_what_is_nothing_to_fix(tmp_path, mtu, differs):
+    text = compared(tmp_path, mtu=mtu)
+    sections = re.findall(r'<section id="(\w+)"', text)
+
+    assert ("<h1>Different on both, and must be the same for a job: MTU.</h1>" in text) is differs
+    assert ("<h1>Ignore the error of" in text) is not differs
+    assert (sections.index("differences") < sections.index("between")) is differs
+    assert ("mtu 9000" in part(text, "between")) is differs

@@ -180,6 +180,7 @@ def test_the_top_of_the_page_says_what_is_in_the_node():
     for name, words in (
         ("rail-down", "8 NVIDIA H100 80GB HBM3, 8 RDMA devices"),
         ("h200-vm", "2 NVIDIA H200, no RDMA device"),
+        ("geforce-desktop", "1 NVIDIA GeForce RTX 4090, RDMA devices not known"),
         ("wsl2", "Linux "),
     ):
         crumb = re.findall(r'class="crumb"><b>[^<]*</b> ([^<]*)<', made(name)[1])[0]
@@ -189,9 +190,9 @@ def test_the_top_of_the_page_says_what_is_in_the_node():
 def test_beside_the_matrix_each_kind_of_pairs_has_its_reason():
     text = made("rail-down")[1]
     (key,) = re.findall(r'<ul class="key">(.*?)</ul>', text)
-    direct, staged, dead = re.findall(r"<li>.*?</li>", key)
+    direct, dead, unknown = re.findall(r"<li>.*?</li>", key)
     assert "<b>7</b> direct</div>" in direct
-    assert "<b>49</b> through host memory<small><code>pair-distant</code> GPU and NIC are so far" in staged
+    assert "<b>49</b> not known<small>Not known: nvidia-smi topo -m is missing." in unknown
     assert "<b>8</b> dead" in dead and "<small>mlx5_7: DOWN, Disabled</small></div>" in dead
 
 

@@ -266,7 +266,7 @@ def test_notes_come_last(name):
 
 
 def test_a_term_is_explained_where_it_comes_first_and_only_there():
-    shown = " ".join(text(diagnosed("nic-gone")).split())
+    shown = " ".join(text(diagnosed("spark-two-cables")).split())
     assert shown.count("PXB (near: several PCIe switches, not the CPU)") == 1
     shown = " ".join(text(diagnosed("ofed-rebuilt")).split())
     assert shown.count("dma-buf (the kernel's way to share GPU memory with a NIC)") == 1

@@ -257,15 +257,13 @@ def _is_replaceable(name: str) -> bool:
 
 def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.fabric.nccl.settings import KNOWN
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
     from gdrkit.programs.nccl.releases import NEWEST, is_modelled
 
     try:
         logged = saved.version if is_modelled(saved.version) else ""
-        environment = {name: v for name, v in saved.environment.items() if name in KNOWN} | dict(options.env)
-        document = build(source, saved, options.nccl or logged or NEWEST, environment)
+        document = build(source, saved, options.nccl or logged or NEWEST, dict(options.env))
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:

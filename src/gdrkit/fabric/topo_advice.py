@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gdrkit.fabric.nccl.view import NO_PROGRAM, DirectionView, NcclView
 from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
+from gdrkit.fabric.topology.nccl_defaults import ASSUMED_GPUS
 from gdrkit.fabric.topology.products import CONSUMER, INTEGRATED
 
 LEVELS = ("PHB", "SYS")
@@ -15,13 +16,25 @@ LEVELS = ("PHB", "SYS")
 MOST_PORTS = 2
 """Of one ConnectX or BlueField card."""
 NO_RDMA = "the NIC's side does not support it"
+KIND = "if these GPUs can do it, as data-centre GPUs can, and a GeForce or a GB10 never can: "
+TREE = (
+    "in a virtual machine, whose PCIe tree is often not that of the host: give NCCL the host's tree with "
+    "NCCL_TOPO_FILE; gdr topo --write-nccl-xml writes it on the host"
+)
 See = Callable[[Mapping[str, str]], NcclView]
 
 
-def advice(topology: Topology, now: NcclView, environment: Mapping[str, str], see: See) -> tuple[str, ...]:
+def advice(
+    topology: Topology,
+    now: NcclView,
+    environment: Mapping[str, str],
+    see: See,
+    *,
+    is_guest: bool | None = None,
+) -> tuple[str, ...]:
     """Sentences for a node; `see` is NCCL's view of it with other variables. Empty if some path is direct
     and NCCL keeps cards apart."""
-    return (*_cards_as_one(topology), *_nothing_direct(topology, now, environment, see))
+    return (*_cards_as_one(topology), *_nothing_direct(topology, now, environment, see, is_guest))
 
 
 def _cards_as_one(topology: Topology) -> Iterator[str]:
@@ -46,7 +59,7 @@ def _cards_as_one(topology: Topology) -> Iterator[str]:
 
 
 def _nothing_direct(
-    topology: Topology, now: NcclView, environment: Mapping[str, str], see: See
+    topology: Topology, now: NcclView, environment: Mapping[str, str], see: See, is_guest: bool | None
 ) -> Iterator[str]:
     views = _views(now)
     if not views or any(view.direct for view in views):
@@ -72,24 +85,23 @@ def _nothing_direct(
     if len(reasons) == 1 and (name := next(iter(reasons))).startswith("NCCL_"):
         yield f"unset {name.partition('=')[0]}: with it NCCL does not use these NICs"
         return
-    yield from _levels(topology, environment, see)
-
-
-def _levels(topology: Topology, environment: Mapping[str, str], see: See) -> Iterator[str]:
-    """The nearest level that makes any pair direct, and what else helps with distances."""
     by_hand = topology.origin is TopologySource.NCCL_XML and all(gpu.rank is None for gpu in topology.gpus)
+    tree = () if by_hand or is_guest is False else (TREE,)
+    levels = tuple(_levels(topology, environment, see, unsure=ASSUMED_GPUS in now.assumed))
+    if levels:
+        yield from (*tree, *levels) if is_guest else (*levels, *tree)
+
+
+def _levels(topology: Topology, environment: Mapping[str, str], see: See, *, unsure: bool) -> Iterator[str]:
+    """The nearest level that makes any pair direct; `unsure` whether the GPUs can do it at all."""
     for level in LEVELS:
         tried = _views(see({**environment, "NCCL_NET_GDR_LEVEL": level}))
         count = sum(view.direct for view in tried)
         if count:
-            if not by_hand:
-                yield (
-                    "in a virtual machine, whose PCIe tree is often not that of the host: give NCCL the "
-                    "host's tree with NCCL_TOPO_FILE; gdr topo --write-nccl-xml writes it on the host"
-                )
             yield (
-                f"set NCCL_NET_GDR_LEVEL={level}: then {count} of {len(tried)} directions are direct, "
-                "through the processor, which on some machines is slower: gdr bench compares"
+                f"{KIND if unsure else ''}set NCCL_NET_GDR_LEVEL={level}: then {count} of {len(tried)} "
+                "directions are direct, through the processor, which on some machines is slower: "
+                "gdr bench compares"
             )
             return
 

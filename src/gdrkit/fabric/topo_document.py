@@ -7,17 +7,25 @@ from functools import partial
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gdrkit.fabric.nccl.settings import not_modelled
+from gdrkit.fabric.nccl.merge import FusedNic
+from gdrkit.fabric.nccl.settings import KNOWN, not_modelled
 from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
 from gdrkit.fabric.topo_advice import advice
 from gdrkit.fabric.topo_pairs import TopologyRail, TopoPair, rail_numbers, rails
 from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
+from gdrkit.fabric.topology.nccl_defaults import with_nvlink
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
 from gdrkit.fabric.topology.saved import SavedTopology
+from gdrkit.facts.pci_path import raw_gbit_per_s
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import if_missing
 
 Sense = Literal["send", "receive"]
+NO_SETTINGS = "no settings of NCCL in /etc/nccl.conf"
+OF_DOCTOR = "driver, kernel and libraries allow the direct path; gdr doctor checks that"
 
 
 class NcclChange(Struct, frozen=True, kw_only=True):
@@ -58,13 +66,17 @@ class TopoDocument(
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's path type differs from the tree
 
 
-def build(source: str, saved: SavedTopology, version: str, environment: dict[str, str]) -> TopoDocument:
-    """The document of a graph. Raises FormatError if NCCL would fail with it."""
+def build(source: str, saved: SavedTopology, version: str, given: dict[str, str]) -> TopoDocument:
+    """The document of a graph, with settings beside those that it comes with. Raises FormatError if NCCL
+    would fail with it."""
     topology = saved.topology
+    environment = {name: v for name, v in (saved.environment or {}).items() if name in KNOWN} | given
     see = partial(_view, saved, version)
     now = see(environment)
+    linked = with_nvlink(topology)
+    other = now if linked is None else _view(replace(saved, topology=linked), version, environment)
     found = tuple(
-        _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)))
+        _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)), other.pairs.get((gpu.id, net.id)))
         for gpu in topology.gpus
         for net in topology.nets
     )
@@ -84,16 +96,44 @@ def build(source: str, saved: SavedTopology, version: str, environment: dict[str
             environment=environment,
             ignored=now.ignored,
             not_modelled=not_modelled(environment),
-            assumed=now.assumed,
-            fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
+            assumed=(*_assumed(saved), *now.assumed),
+            fused=tuple(_fused(topology, one) for one in now.fused),
             model_basis=now.model_basis.value,
             changes=changes,
         )
         if now.pairs
         else None,
-        advice=advice(topology, now, environment, see),
+        advice=advice(topology, now, environment, see, is_guest=_is_guest(saved)),
         contradictions=contradictions(topology, found),
     )
+
+
+def _fused(topology: Topology, fused: FusedNic) -> str:
+    """What NCCL makes of ports of one card: it adds up their rates, even if one PCIe link carries less."""
+    words = f"{fused.name}, {fused.mbit_per_s / 1000:g} Gb/s"
+    parts = [topology.by_address.get(net.address) for net in topology.nets if net.device in fused.parts]
+    links = [part.link for part in parts if part is not None]
+    one_card = len({part.address[:-2] for part in parts if part is not None}) == 1
+    if not (one_card and links and len(links) == len(fused.parts)):
+        return words
+    speed, width = links[0].gt_per_s, links[0].width
+    carried = raw_gbit_per_s(speed, width) if speed and width else fused.mbit_per_s / 1000
+    less = carried * 1000 < fused.mbit_per_s
+    return f"{words} to NCCL; their one PCIe link carries {carried:.0f}" if less else words
+
+
+def _is_guest(saved: SavedTopology) -> bool | None:
+    """Whether the source is a virtual machine; None if it does not say."""
+    node = saved.node
+    return None if node is None else if_missing(None, lambda: virtual_machine(node) != "none")
+
+
+def _assumed(saved: SavedTopology) -> Iterator[str]:
+    """What the model of NCCL does not look at on a node, and what of its settings was not collected."""
+    if saved.node is not None:
+        yield OF_DOCTOR
+    if saved.environment is None:
+        yield NO_SETTINGS
 
 
 def _view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:
@@ -105,7 +145,10 @@ def _view(saved: SavedTopology, version: str, environment: Mapping[str, str]) ->
     return NcclView({})
 
 
-def _pair(topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | None) -> TopoPair:
+def _pair(
+    topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | None, linked: NcclPair | None
+) -> TopoPair:
+    """A pair, judged without NVLink and with it: what depends on it is not known."""
     near = smi_paths(topology, gpu, net)
     by_matrix = topology.origin is TopologySource.NVIDIA_SMI_TOPO
     return TopoPair(
@@ -114,8 +157,10 @@ def _pair(topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | Non
         nvidia_smi=near,
         nccl=nccl_paths(near) if by_matrix else (judged.path,) if judged else (),
         gbyte_per_s=judged.gbyte_per_s if judged else None,
-        send=judged.send if judged else None,
-        receive=judged.receive if judged else None,
+        send=judged.send if judged and linked and judged.send.direct == linked.send.direct else None,
+        receive=judged.receive
+        if judged and linked and judged.receive.direct == linked.receive.direct
+        else None,
         obstacles=obstacles(topology, gpu, net),
         unknown_ports=unknown_ports(topology, gpu, net),
     )

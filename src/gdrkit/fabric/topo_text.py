@@ -63,7 +63,8 @@ def _tree(document: TopoDocument, ports: bool) -> Iterator[Row]:
 def _count(document: TopoDocument) -> str:
     topology = document.topology
     cards = len({net.address or net.id for net in topology.nets})
-    found = f"{_several(len(topology.gpus), 'GPU')}, {_several(cards, 'NIC')}"
+    found = f"{_several(len(topology.gpus), 'GPU')}, "
+    found += _several(cards, "NIC") if cards or topology.nets_known else "NICs not known"
     return f"{found}, {_several(len(topology.nets), 'port')}" if cards != len(topology.nets) else found
 
 
@@ -79,6 +80,7 @@ def _rails(document: TopoDocument) -> Iterator[Row]:
     first = max(len(names[rail.gpu]) for rail in document.rails)
     down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
+    served = {pair.gpu for pair in document.pairs if pair.receive is not None and pair.receive.direct}
     unusable = {
         one.id: f"  ({kind} unusable: {one.unusable})"
         for kind, some in (("GPU", document.topology.gpus), ("NIC", document.topology.nets))
@@ -93,6 +95,8 @@ def _rails(document: TopoDocument) -> Iterator[Row]:
         label = f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  "
         gone = [unusable[one] for one in (rail.gpu, *rail.nearest[:1]) if one in unusable]
         why = gone[0] if gone and not rail.direct else words[rail.direct]
+        if rail.direct is False and not gone and rail.gpu in served:
+            why = "  (NCCL: direct at other ports)"
         yield len(label), "none", f"{', '.join(ports)}{why}", label
     yield EMPTY
 
@@ -112,7 +116,8 @@ def _tables(document: TopoDocument, width: int) -> Iterator[Row]:
         yield from _table(_gpu_names(document), list(gpus), cells, width)
         yield EMPTY
     if not document.pairs:
-        yield _prose("no GPU-NIC pairs")
+        known = document.topology.nets_known
+        yield _prose("no GPU-NIC pairs" if known else "no GPU-NIC pairs: the NICs are not known")
         yield EMPTY
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
@@ -189,6 +194,9 @@ def _direct(pair: TopoPair) -> str:
     return "/".join(words)
 
 
+_OPEN = "?: direct if NVLink connects the GPU to one that is near the NIC (PXN), which is not known"
+
+
 def _reasons(document: TopoDocument) -> Iterator[Row]:
     """Each reason for a "no" once, with the number of directions."""
     count: dict[str, int] = {}
@@ -199,6 +207,8 @@ def _reasons(document: TopoDocument) -> Iterator[Row]:
     yield from (
         _prose(f"no: {reason} ({_several(number, 'direction')})") for reason, number in count.items()
     )
+    if any(pair.send is None or pair.receive is None for pair in document.pairs if pair.nccl):
+        yield _prose(_OPEN)
     if any(pair.send is not None and pair.send.through for pair in document.pairs):
         yield _prose("PXN: sends through another GPU of the node that is nearer to the NIC")
 

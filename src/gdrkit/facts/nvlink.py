@@ -28,27 +28,53 @@ def has_nvlink(node: Node, gpu: PciGpu) -> bool:
     Raises EvidenceMissing for a board that may have a bridge, if the driver was not asked."""
 
     def by_product() -> bool:
-        if gpu.device_id.startswith(WITHOUT):
-            id_text = f"10de:{gpu.device_id}"
-            node.cite(f"PCI id of {gpu.address}", id_text, confidence=Confidence.LIKELY)
-            return False
+        if lacks_nvlink(gpu.device_id):
+            return _cited(node, gpu)
         if MODULE not in product_name(node, gpu):
             raise not_collected(f"NVLink of {gpu.address}", NVIDIA_SMI_TOPO.line)
         node.cite(f"product line of {gpu.address}", confidence=Confidence.LIKELY)
         return True
 
-    return first_collected(lambda: _by_matrix(node, gpu), by_product)
+    return first_collected(lambda: any(gpu.address in pair for pair in _by_matrix(node)), by_product)
 
 
-def _by_matrix(node: Node, gpu: PciGpu) -> bool:
-    """By `nvidia-smi topo -m`, which numbers GPUs by address and names a bond of links NV1 to NV18."""
+@fact
+def joined_by_nvlink(node: Node, gpu: PciGpu, other: PciGpu) -> bool:
+    """Whether NVLink connects two GPUs. That a board has NVLink does not say to which one, or whether a
+    machine that has only some of the GPUs of a baseboard may use it: only the driver does."""
+
+    def by_product() -> bool:
+        for one in (gpu, other):
+            if lacks_nvlink(one.device_id):
+                return _cited(node, one)
+        raise not_collected("NVLink between GPUs", NVIDIA_SMI_TOPO.line)
+
+    return first_collected(lambda: frozenset((gpu.address, other.address)) in _by_matrix(node), by_product)
+
+
+def lacks_nvlink(device_id: str) -> bool:
+    """Whether boards with this PCI id have no NVLink, which is likely, not certain."""
+    return device_id.startswith(WITHOUT)
+
+
+def _cited(node: Node, gpu: PciGpu) -> bool:
+    """False, by the PCI id of a board without NVLink."""
+    node.cite(f"PCI id of {gpu.address}", f"10de:{gpu.device_id}", confidence=Confidence.LIKELY)
+    return False
+
+
+@fact
+def _by_matrix(node: Node) -> frozenset[frozenset[str]]:
+    """The pairs of GPUs with NVLink in `nvidia-smi topo -m`, which numbers GPUs by address and names a bond
+    of links NV1 to NV18."""
     matrix, found = smi_topology(node), gpus(node)
     shown = [name for name in matrix.names if name.startswith("GPU")]
     if len(shown) != len(found):
         source = f"{NVIDIA_SMI_TOPO.line}: {len(shown)} GPUs, PCI has {len(found)}"
         raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, NVIDIA_SMI_TOPO.line))
-    row = f"GPU{found.index(gpu)}"
-    return any(
-        row in pair and word.startswith("NV") and all(name.startswith("GPU") for name in pair)
+    addresses = {f"GPU{index}": gpu.address for index, gpu in enumerate(found)}
+    return frozenset(
+        frozenset(addresses[name] for name in pair)
         for pair, word in matrix.cells.items()
+        if word.startswith("NV") and all(name in addresses for name in pair)
     )

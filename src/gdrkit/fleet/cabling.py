@@ -132,6 +132,8 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
     down = [row for row in (one, other) if not _up(row)]
     for row in down:
         yield f"no port of {row.name} is up: check the cable at both ends, then restart both nodes"
+    if not ends:
+        yield from _smaller_mtu(one, other)
     if down or any(port.addresses is None for row in (one, other) for port in _up(row)):
         return
     bare = [row for row in (one, other) if not any(port.addresses for port in _up(row))]
@@ -153,6 +155,23 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
         if a.mtu and b.mtu and a.mtu != b.mtu:
             found = f"{a.interface} has MTU {a.mtu}, {b.interface} at the other end {b.mtu}"
             yield f"{found}: set both to 9000, {SET_MTU}"
+
+
+def _smaller_mtu(one: NodeRow, other: NodeRow) -> Iterator[str]:
+    """A node all of whose ports have a smaller MTU than all of the other: whichever port leads where."""
+    for small, large in ((one, other), (other, one)):
+        mtus = [port.mtu for port in _up(small)]
+        others = [port.mtu for port in _up(large)]
+        known = [mtu for mtu in (*mtus, *others) if mtu is not None]
+        if not mtus or not others or len(known) < len(mtus) + len(others):
+            return
+        most, least = max(known[: len(mtus)]), min(known[len(mtus) :])
+        if most < least:
+            names = ", ".join(sorted({port.interface or port.device for port in _up(small)}))
+            yield (
+                f"{small.name} has MTU {most} on {names}, {large.name} {least} on its ports: "
+                f"set all to 9000, {SET_MTU}"
+            )
 
 
 def _notes(ends: Sequence[Ends]) -> Iterator[str]:

@@ -21,6 +21,7 @@ NO_GPUDIRECT = (
     "RDMA is impossible with an integrated GPU, as the GB10 is; NCCL copies through host memory. Ignore "
     "`Invalid argument` when nvidia-peermem is loaded"
 )
+NOT_KNOWN = "not known which port leads where; collect both without --anonymize, with `ip` installed"
 FOR_CABLES = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC", "NCCL_IB_SUBNET_AWARE_ROUTING",
               "NCCL_IB_GID_INDEX")  # fmt: skip
 """Settings that depend on how the nodes are connected."""
@@ -35,6 +36,9 @@ def lines(cabling: Cabling, rows: Sequence[NodeRow]) -> Iterator[Row]:
     yield 0, "bold", _answer(cabling)
     for problem in cabling.problems:
         yield 4, "yellow", problem, "  ! "
+    is_open = any(port.addresses is None for port in (*one.ports, *other.ports))
+    if cabling.problems and not cabling.pairs and is_open:
+        yield _labelled("ports", NOT_KNOWN)
     yield from _pairs(cabling, one, other)
     down = [f"{name} of {row.name}" for row in (one, other) for name in _down(row)]
     if down:
@@ -56,10 +60,7 @@ def _answer(cabling: Cabling) -> str:
         count = len(cabling.problems)
         return f"Between the two nodes: {count} problem{'s' if count > 1 else ''}"
     if not cabling.pairs:
-        return (
-            "Between the two nodes: not known which port leads where; collect both without --anonymize, "
-            "with `ip` installed"
-        )
+        return f"Between the two nodes: {NOT_KNOWN}"
     rate = f", at most {cabling.gbit_per_s:.0f} Gbit/s" if cabling.gbit_per_s is not None else ""
     return f"Between the two nodes: connected{rate}"
 

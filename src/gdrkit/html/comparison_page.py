@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gdrkit.fabric.picture import Picture
@@ -41,7 +41,7 @@ def comparison_page(one: Side, other: Side, made: str) -> str:
     return page.report(
         title=f"{one.name} and {other.name}",
         crumb=f"<b>{safe(one.name)}</b> and <b>{safe(other.name)}</b>",
-        main="".join(part(one, other) for part in (_first, _between, _states, _findings, _traits)),
+        main="".join(part(one, other) for part in _parts(one, other)),
         origin=(
             (safe(one.name), safe(one.source)),
             (safe(other.name), safe(other.source)),
@@ -52,6 +52,24 @@ def comparison_page(one: Side, other: Side, made: str) -> str:
         script="",
         data={},
     )
+
+
+def _parts(one: Side, other: Side) -> Iterator[Callable[[Side, Side], str]]:
+    """The sections: what must be the same for a job on both and is not comes before what is about each."""
+    differs_first = bool(_must_match(one, other))
+    yield _first
+    if differs_first:
+        yield _traits
+    yield from (_between, _states, _findings)
+    if not differs_first:
+        yield _traits
+
+
+def _must_match(one: Side, other: Side) -> list[str]:
+    """The traits that differ and must be the same for a job on both; one that is not known does not
+    count."""
+    found = differing(one.row, other.row)
+    return [trait for trait in MUST_MATCH if all(found.get(trait, ("",)))]
 
 
 def named(one: Side, other: Side) -> tuple[Side, Side]:
@@ -65,12 +83,14 @@ def named(one: Side, other: Side) -> tuple[Side, Side]:
 def _first(one: Side, other: Side) -> str:
     states = [side.report.verdict.state.value for side in (one, other)]
     screens = [_screen(side) for side in (one, other)]
-    if screens[0].title == screens[1].title and screens[0].title.endswith(NOTHING):
-        words = screens[0].title
-    elif states[0] == states[1]:
-        words = f"Both are {states[0]}."
-    else:
+    traits = ", ".join(_must_match(one, other))
+    differs = f"ifferent on both, and must be the same for a job: {traits}." if traits else ""
+    if states[0] != states[1]:
         words = f"{one.name} is {states[0]}, {other.name} is {states[1]}."
+    elif screens[0].title == screens[1].title and screens[0].title.endswith(NOTHING):
+        words = f"D{differs}" if differs else screens[0].title
+    else:
+        words = f"Both are {states[0]}{f', but d{differs}' if differs else '.'}"
     both = "".join(
         _side(side, key, is_said=words == screens[0].title) for side, key in ((one, "-1"), (other, "-2"))
     )
@@ -175,8 +195,7 @@ def _found(finding: Finding | None) -> str:
 
 def _traits(one: Side, other: Side) -> str:
     """What differs in what is compared; first what must be the same for a job on both."""
-    found = differing(one.row, other.row)
-    first = [trait for trait in MUST_MATCH if all(found.get(trait, ("",)))]
+    found, first = differing(one.row, other.row), _must_match(one, other)
     rows = _rows((trait, found[trait]) for trait in (*first, *(t for t in found if t not in first)))
     about = (
         "Versions, links and settings that are compared. What a side does not show is unknown, never equal."

@@ -136,7 +136,8 @@ def _hardware(topo: TopoDocument | None) -> str:
     models = Counter(gpu.name or "GPU of unknown model" for gpu in topo.topology.gpus)
     devices = len({net.device for net in topo.topology.nets if net.device})
     counted = [f"{count} {model}" for model, count in models.items()]
-    return ", ".join((*counted, plural(devices, "RDMA device") if devices else "no RDMA device"))
+    none = "no RDMA device" if topo.topology.nets_known else "RDMA devices not known"
+    return ", ".join((*counted, plural(devices, "RDMA device") if devices else none))
 
 
 def _first_screen(
@@ -273,7 +274,7 @@ def _why(pair: PairView) -> str:
     """The reason for what happens to a pair, as HTML; "" if it is as it should be."""
     if pair.kind == "dead" and pair.net.is_down:
         return safe(f"{net_name(pair.net)}: {pair.net.state_words}")
-    if pair.kind == "detour":
+    if pair.kind in ("detour", "unknown"):
         return rich(pair.words)
     return (
         f"<code>{safe(pair.because[0])}</code> {rich(code_page(pair.because[0])[0])}" if pair.because else ""

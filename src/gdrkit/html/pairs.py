@@ -81,7 +81,7 @@ def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | 
             net=net,
             kind=kind,
             redirected=kind == "detour" and any(o.code == "acs-redirect" for o in pair.obstacles),
-            words=_words(kind, judgement, pair, gpu.unusable, net),
+            words=_words(kind, judgement, pair, gpu.unusable, net, _helper(report, pair)),
             because=tuple(judgement.blocked_by) if judgement else (),
             distance=distance or (pair.nvidia_smi[0].value if len(pair.nvidia_smi) == 1 else ""),
             nccl=_nccl(pair, kind),
@@ -115,18 +115,25 @@ def _kind(
     if judgement is None or judgement.state is State.UNKNOWN:
         return "unknown"
     if judgement.state in GOOD:
-        return "detour" if pair.obstacles else "direct"
+        return "detour" if pair.obstacles or _helper(report, pair) else "direct"
     return "shared" if report.verdict.best_fallback == "host-mapped" else "staged"
 
 
+def _helper(report: Report, pair: TopoPair) -> str:
+    """The GPU through which NCCL sends instead, if the report is about NCCL."""
+    return pair.send.through if pair.send and report.verdict.consumer == "nccl" else ""
+
+
 def _words(
-    kind: Kind, judgement: JudgementSection | None, pair: TopoPair, unusable_gpu: str, net: Net
+    kind: Kind, judgement: JudgementSection | None, pair: TopoPair, unusable_gpu: str, net: Net, helper: str
 ) -> str:
     over = PATH_NAMES.get(judgement.path, judgement.path) if judgement else ""
     reasons = [code_page(code)[0].rstrip(".") for code in judgement.blocked_by[:1]] if judgement else []
     match kind:
         case "direct":
             return f"Direct, over {over}."
+        case "detour" if helper and not pair.obstacles:
+            return f"Direct, over {over}; NCCL sends through another GPU, near the NIC (PXN)."
         case "detour":
             seen = "; ".join(dict.fromkeys(f"{o.code} at {o.address}: {o.seen}" for o in pair.obstacles))
             return f"Direct, over {over}, but slower than it could be: {seen}."

@@ -61,6 +61,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     initiates: str = ""  # the name of the way in which a GPU kernel starts transfers itself
     mapped: str = ""  # a pattern of paths: a process that maps such a library runs the program
     without: str = ""  # what it does where no direct path is open, as the end of a sentence
+    elsewhere: str = ""  # what it does if another NIC than the GPU's own serves
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -43,7 +43,7 @@ from gdrkit.rules.rule import GPU, Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import PathState, State
+from gdrkit.verdict.path_state import GOOD, PathState, State
 
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
@@ -181,7 +181,10 @@ def _without(state: ConsumerState, program: Consumer) -> str:
     """What a program does where no direct path is open: it copies nothing out of a GPU that no program can
     use, and goes on with the others."""
     if state.cause is None or GPU not in state.cause.takes:
-        return program.without
+        if program.elsewhere and state.elsewhere in GOOD:
+            return program.elsewhere
+        unless = program.elsewhere and state.elsewhere is State.UNKNOWN
+        return f"{program.without}, unless it {program.elsewhere}" if unless else program.without
     judged = [any(GPU in result.takes for result in one.blocked_by) for one in state.judgements]
     if all(judged):
         return "has no GPU that it could use"

@@ -33,11 +33,12 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     (INTEGRATED) = 1 and 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size
     as N/A. Addressing mode ATS is not a sign of it: GH200 and GB200 have it too, and are supported.
 
-    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. For speed: use
-    both RDMA devices of a cable, MTU 9000 on both nodes, and buffers from cudaHostAlloc, which need no copy.
-    `gdr estimate` shows the ceilings. Register such buffers with ibv_reg_mr; NCCL makes one copy by itself.
-    Signing or rebuilding nvidia-peermem changes only its error. Do not rely on perftest: its --use_cuda
-    allocates host memory on such a GPU, so a run that succeeds proves nothing.
+    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches all but what
+    cudaMalloc gives. For speed: use both RDMA devices of a cable, MTU 9000 on both nodes, and buffers from
+    cudaHostAlloc, which need no copy. `gdr estimate` shows the ceilings. Register such buffers with
+    ibv_reg_mr; NCCL makes one copy by itself. Signing or rebuilding nvidia-peermem changes only its error.
+    Do not rely on perftest: its --use_cuda allocates host memory on such a GPU, so a run that succeeds
+    proves nothing.
 
     Why: CPU and GPU of a DGX Spark and its relatives share one memory. On them, PCI Express devices cannot
     access memory from cudaMalloc coherently, so a NIC cannot use that memory. RoCE packets of 4096 bytes

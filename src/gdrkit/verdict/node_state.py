@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 from gdrkit.catalogue import Code, consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
-from gdrkit.facts.pci import gpus, root_bus
+from gdrkit.facts.pci import PciGpu, gpus, root_bus
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.programs.names import NAMES
 from gdrkit.rules.capabilities import WITHOUT_NIC, Fallback
-from gdrkit.rules.rule import Layer
+from gdrkit.rules.rule import WIRE, Layer
 from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
@@ -35,6 +36,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     judgements: tuple[PathState, ...]  # for each GPU that counts, the one that decided
     pairs: tuple[Pair, ...]  # the pairs of these judgements
     initiated: Initiated | None = None  # None for a program whose GPU kernels start no transfers
+    elsewhere: State | None = None  # of blocked GPUs, at the best NIC that is not their own
 
     @property
     def worst(self) -> PathState | None:
@@ -68,6 +70,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
     judgements = tuple(judgement for _, judgement in chosen)
     worst, _ = _worst(judgements)
     state = worst.state if worst else State.IMPOSSIBLE
+    blocked = [pair for pair, judgement in chosen if judgement.state is State.BLOCKED]
     return ConsumerState(
         consumer=consumer,
         state=state,
@@ -76,7 +79,32 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
         initiated=initiated((table[pair] for pair, _ in chosen), consumer),
+        elsewhere=_elsewhere(table, consumer, blocked) if blocked else None,
     )
+
+
+def _elsewhere(table: Matrix, consumer: str, chosen: Iterable[Pair | None]) -> State | None:
+    """The best state of a GPU at any NIC, as if none had to be its own; of several, the worst GPU's."""
+    found = []
+    for own in chosen:
+        states = [State.BLOCKED]
+        for pair, here in table.items():
+            if pair is None or own is None or pair.gpu != own.gpu:
+                continue
+            for path in consumer_of(consumer).direct:
+                both = [_at_any_nic(j) for j in here if j.path == path and j.consumer == consumer]
+                states.append(min(both, key=WORST_FIRST.index, default=State.BLOCKED))
+        found.append(min(states, key=BEST_FIRST.index))
+    return min(found, key=WORST_FIRST.index, default=None)
+
+
+def _at_any_nic(judgement: PathState) -> State:
+    """The state without what says only that the GPU has no NIC of its own."""
+    blockers = judgement.blocked_by
+    others = [one for one in blockers if not isinstance(one.subject, PciGpu) or one.takes != (WIRE,)]
+    if judgement.state is not State.BLOCKED or others:
+        return judgement.state
+    return State.UNKNOWN if judgement.open else State.READY
 
 
 def _unless_farther(

@@ -101,3 +101,20 @@ def test_a_gpu_without_direct_path_says_what_host_memory_costs(port, costs):
     assert ("costs no bandwidth" in found) == ("costs" in costs)
     known, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], port))
     assert not any("no direct path" in words for words in remarks(known))
+
+
+@pytest.mark.parametrize(
+    ("port", "mtu", "packets"),
+    [
+        (roce(200, mtu=1024), 1500, "packets of 1024 bytes, since the interface's MTU is 1500"),
+        (roce(200, mtu=4096), 9000, ""),
+        (roce(200, mtu=1024), None, ""),  # an interface that was not read
+        (infiniband(400, "NDR"), 2044, ""),  # IPoIB: the subnet manager sets the MTU of RDMA
+    ],
+)
+def test_small_packets_of_roce_have_a_remark_and_a_command(port, mtu, packets):
+    function = replace(nic("mlx5_0", [link("0000:18:00", 32.0, 16)], port), interface_mtu=mtu)
+    found = [words for words in remarks(pair_of(GPU_GEN5, function)[0]) if "packets" in words]
+
+    assert len(found) == bool(packets)
+    assert all(packets in words and "ip link set dev NAME mtu 9000" in words for words in found)

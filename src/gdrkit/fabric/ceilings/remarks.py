@@ -30,6 +30,7 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
     for functions in machine.cards.values():
         found += _card(functions)
     found += _uplinks(machine)
+    found += _small_packets(machine)
     found += _unusable(machine)
     for index, gpu in enumerate(sorted(machine.gpus, key=lambda gpu: gpu.address)):
         if gpu.attachment is Attachment.INTEGRATED:
@@ -40,6 +41,21 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
         elif gpu.refusal and not gpu.unusable:
             found.append(_without_direct(machine, gpu, gpu_slot(index, gpu.address)))
     return tuple(found)
+
+
+def _small_packets(machine: NodeLinks) -> Iterator[str]:
+    """A remark on RoCE ports whose interface allows smaller packets than RoCE has."""
+    largest = ports.MTUS[0]
+    by_mtu: dict[tuple[int, int], list[NicFunction]] = {}
+    for function in (one for functions in machine.cards.values() for one in functions if one.active):
+        port, mtu = function.port, function.interface_mtu
+        if mtu and port and port.mtu_bytes and port.mtu_bytes < largest:
+            by_mtu.setdefault((mtu, port.mtu_bytes), []).append(function)
+    for (mtu, packet), some in by_mtu.items():
+        yield (
+            f"{_names(some)}: RoCE sends packets of {packet} bytes, since the interface's MTU is {mtu}. "
+            f"With 9000 at both ends it sends {largest}: `sudo ip link set dev NAME mtu 9000`."
+        )
 
 
 def _unusable(machine: NodeLinks) -> Iterator[str]:

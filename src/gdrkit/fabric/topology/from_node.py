@@ -56,6 +56,8 @@ from gdrkit.rules.unusable import unusable_gpu, unusable_nic
 
 T = TypeVar("T")
 
+RDMA = "RDMA devices"
+
 MOST_NVLINKS = 18
 """NVLinks of one GPU, Hopper and Blackwell: NVIDIA H100 architecture whitepaper, fourth-generation
 NVLink."""
@@ -99,7 +101,7 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
     `ask_driver`: whether to read what needs the driver (nvidia-smi): NVLink and GPUs' capabilities."""
     reader = _NodeReader(node)
     found = gpus(node)
-    hardware = reader.all("RDMA devices", lambda: nics(node))
+    hardware = reader.all(RDMA, lambda: nics(node))
     tree = tuple(_tree(node, reader, found, hardware))
     nets = tuple(_nets(node, reader, hardware, tree))
     drawn = tuple(_gpu(node, reader, gpu, index, ask_driver) for index, gpu in enumerate(found))
@@ -119,6 +121,7 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
         stated=stated,
         shows_ports=True,
         notes=reader.notes,
+        nets_known=RDMA not in reader.missing,
     )
 
 

@@ -279,6 +279,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
     stated: tuple[StatedPath, ...] = ()
     shows_ports: bool = False  # root ports and downstream ports are among the devices
     notes: tuple[str, ...] = ()  # what the source does not show
+    nets_known: bool = True  # false: that none is listed does not say that there is none
 
     def __post_init__(self) -> None:
         """Raises FormatError for more devices than any machine has: each pair is judged by itself."""

@@ -15,6 +15,7 @@ from gdrkit.fabric.topology.graph import (
     C2C,
     NcclNet,
     Net,
+    NvLink,
     Role,
     Topology,
     TopologyCpu,
@@ -23,17 +24,20 @@ from gdrkit.fabric.topology.graph import (
 )
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.gpu_chips import by_device_id
+from gdrkit.facts.nvlink import lacks_nvlink
 
 C2C_MBYTE_PER_S, C2C_LINKS = 45_000, 10
 """450 GB/s in each direction: NVIDIA Grace Hopper Superchip architecture whitepaper, NVLink-C2C."""
+NVLINKS = 18
+"""Of one GPU, Hopper and Blackwell: more than any PCIe link carries."""
 NO_LIMIT_GBIT_PER_S = 1600.0
 """More than a NIC's link carries (64 GT/s x16 is 968), so that an unknown port is never the limit."""
 SAPPHIRE_RAPIDS = 0x8F  # Linux arch/x86/include/asm/intel-family.h
 CAPABILITY = 80
 """For an unknown chip: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
 ASSUMED_CAPABILITY = "GPUs are of compute capability 8.0 or newer"
-ASSUMED_GPUS = "the driver supports GPUDirect RDMA on these GPUs; gdr doctor checks that"
-ASSUMED_NICS = "NICs support GPUDirect RDMA by nvidia-peermem or dma-buf; gdr doctor checks that"
+ASSUMED_GPUS = "the driver supports GPUDirect RDMA on these GPUs"
+ASSUMED_NICS = "NICs support GPUDirect RDMA by nvidia-peermem or dma-buf"
 
 
 def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
@@ -44,8 +48,8 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     assumed: dict[str, None] = {}
     of_nccl = topology.origin in (TopologySource.NCCL_XML, TopologySource.NCCL_LOG)
     placed = tuple(net for net in topology.nets if net.address or of_nccl)
-    if len(topology.gpus) > 1 and topology.origin is not TopologySource.NCCL_XML and _lacks_nvlink(topology):
-        assumed["no NVLink between GPUs"] = None
+    if _may_have_nvlink(topology):
+        assumed["no NVLink between GPUs, where that does not decide (?)"] = None
     gpus = tuple(_gpu(topology, gpu, index, assumed) for index, gpu in enumerate(topology.gpus))
     taken = {net.nccl.dev for net in placed if net.nccl and net.nccl.dev}
     free = (str(n) for n in range(len(placed) + len(taken)) if str(n) not in taken)
@@ -68,8 +72,26 @@ def _cpu(cpu: TopologyCpu, assumed: dict[str, None]) -> TopologyCpu:
     return cpu
 
 
-def _lacks_nvlink(topology: Topology) -> bool:
-    return any(gpu.nvlinks is None for gpu in topology.gpus)
+def with_nvlink(topology: Topology) -> Topology | None:
+    """The graph as if NVLink connected all GPUs of which that is not known; None if it is known."""
+    open_ones = _may_have_nvlink(topology)
+    links = (NvLink("", NVLINKS, "068000"),)
+    gpus = (structs.replace(gpu, nvlinks=links) if gpu in open_ones else gpu for gpu in topology.gpus)
+    return structs.replace(topology, gpus=tuple(gpus)) if open_ones else None
+
+
+def _may_have_nvlink(topology: Topology) -> list[TopologyGpu]:
+    """The GPUs that NVLink may connect, as far as the source shows. What NCCL wrote shows all NVLinks."""
+    if topology.origin is TopologySource.NCCL_XML:
+        return []
+    functions = topology.by_address
+    found = [
+        gpu
+        for gpu in topology.gpus
+        if gpu.nvlinks is None
+        and not lacks_nvlink(functions[gpu.address].device if gpu.address in functions else gpu.device)
+    ]
+    return found if len(found) > 1 else []
 
 
 def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, None]) -> TopologyGpu:

@@ -12,7 +12,8 @@ from gdrkit.fabric.topology import from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
+from gdrkit.programs.environment import NCCL_CONF, SYSTEM, environment
 from gdrkit.programs.nccl.facts import topology_file, topology_system
 
 
@@ -30,7 +31,7 @@ class TopologyFileKind(enum.StrEnum):
 class SavedTopology(Struct, frozen=True):
     """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
     it was not read from a file, and `placement` is the topology file that NCCL reads on it. A log has the
-    version and settings of its job."""
+    version and settings of its job, a node those for all jobs, None where they were not collected."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
@@ -38,7 +39,7 @@ class SavedTopology(Struct, frozen=True):
     node: Node | None = None
     placement: XmlNode | None = None
     version: str = ""
-    environment: dict[str, str] = {}
+    environment: dict[str, str] | None = {}
 
 
 def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
@@ -46,18 +47,27 @@ def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
     devices are not known, FormatError for more devices than any machine has."""
     graph = from_node.topology(node, ask_driver=ask_driver)
     file: XmlNode | None = None
+    settings = if_missing(None, _settings, node)
     try:
         name = topology_file(node)
         file = topology_system(node)
         from_nccl_xml.topology(file)
     except EvidenceAbsent:
-        return SavedTopology(graph, node=node)
+        return SavedTopology(graph, node=node, environment=settings)
     except EvidenceMissing as error:
         if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
-            return SavedTopology(graph, node=node)
+            return SavedTopology(graph, node=node, environment=settings)
         file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
     except FormatError as error:
         file, note = None, f"/{name}: {error}; NCCL's path types are those of the kernel's tree"
     else:
         note = f"NCCL's path types are those of /{name}, which NCCL reads instead of the kernel's tree"
-    return SavedTopology(replace(graph, notes=(*graph.notes, note)), node=node, placement=file)
+    graph = replace(graph, notes=(*graph.notes, note))
+    return SavedTopology(graph, node=node, placement=file, environment=settings)
+
+
+def _settings(node: Node) -> dict[str, str]:
+    """NCCL's settings for all jobs of a node. Raises EvidenceMissing if its own file was not collected."""
+    own = environment(node, NCCL_CONF).settings
+    of_all = if_missing((), lambda: environment(node, SYSTEM).settings)
+    return {one.name: one.value for one in reversed((*of_all, *own)) if one.name.startswith("NCCL_")}

@@ -43,6 +43,7 @@ NCCL = Consumer(
     version=nccl_version,
     common=True,
     without="copies through host memory, and only its log says so",
+    elsewhere="sends over NVLink through another GPU and its NIC (PXN), which both then share",
     uses=(
         PathSupport(path=Path.DMABUF, since=numbers(first_release_with("has_dmabuf"))),
         PathSupport(

@@ -213,7 +213,6 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
 
 FAR = "NODE or SYS"
 
-
 LEVEL = "NCCL_NET_GDR_LEVEL"
 
 
@@ -241,8 +240,9 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     In a virtual machine and on EFA, jobs usually give NCCL a topology file (NCCL_TOPO_FILE), which decides
     instead of the tree that the kernel shows. Without a look at the job, the answer is unknown there.
 
-    This check reads only /etc/nccl.conf; the environment of a job may set another value. It does not
-    consider PXN, with which a GPU sends through the NIC of its neighbour.
+    This check reads only /etc/nccl.conf; the environment of a job may set another value. A GPU with NVLink
+    to one that is near the NIC is not too far: NCCL sends through that one (PXN, from 2.12 on). Where NVLink
+    is not known (`nvidia-smi topo -m`), the answer is not either.
 
     Why: The default of NCCL_NET_GDR_LEVEL is PXB: NCCL uses the direct path only if no traffic crosses the
     CPU. PHB and NODE of nvidia-smi are both PHB for NCCL. UCX and your own programs have no such rule: they
@@ -256,16 +256,17 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         return Passed(how_far)
     gpu = gpu_at(node, pair.gpu)
     settings = _settings(node)
-    if how_far in ("PHB", "NODE") and gpu and is_coherent(node, gpu):
-        version, lacking = _version(node)
-        if _counts_c2c(version, settings):
-            near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
-            return Passed(near, lacking=lacking)
+    version, lacking = _version(node)
+    if _near_by_c2c(node, gpu, how_far, version, settings):
+        near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
+        return Passed(near, lacking=lacking)
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
+    if other := _sender(node, pair, version, settings):
+        return Passed(f"{how_far}, and NCCL {version} sends through {other.address} (PXN)", lacking=lacking)
     return Failed(
         seen=how_far,
         expected=f"{level} or nearer",
@@ -273,6 +274,19 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         advice=_advice(node, gpu, needed),
         as_expected=bool(gpu and if_missing(False, is_integrated, node, gpu)),  # no place is nearer
     )
+
+
+def _sender(node: Node, pair: Pair, version: str, settings: Environment) -> PciGpu | None:
+    """The GPU near the NIC through which NCCL sends; None without one."""
+    from gdrkit.programs.nccl.pxn import sender, serves_at_cpu  # for nodes with several GPUs
+
+    at_its_cpu = serves_at_cpu(version, settings)
+
+    def is_near(other: Pair) -> bool:
+        far, gpu = if_missing(FAR, _distance, node, other), gpu_at(node, other.gpu)
+        return far in NEAR or (at_its_cpu and _near_by_c2c(node, gpu, far, version, settings))
+
+    return sender(node, pair, version, settings, is_near)
 
 
 def _advice(node: Node, gpu: PciGpu | None, needed: str) -> str:
@@ -341,6 +355,12 @@ def _version(node: Node) -> tuple[str, tuple[Missing, ...]]:
         return nccl_version(node), ()
     except EvidenceMissing as error:
         return NEWEST, (error.missing,)
+
+
+def _near_by_c2c(node: Node, gpu: PciGpu | None, how_far: str, version: str, settings: Environment) -> bool:
+    """Whether a NIC at the CPU that the GPU is coherent with is near for NCCL."""
+    at_cpu = how_far in ("PHB", "NODE") and gpu is not None and is_coherent(node, gpu)
+    return at_cpu and _counts_c2c(version, settings)
 
 
 def _counts_c2c(version: str, settings: Environment) -> bool:
