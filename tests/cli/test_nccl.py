@@ -25,6 +25,7 @@ DIRECT = info(
     "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA",
     "Channel 01/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
 )  # fmt: skip
+OTHER_END = info("n2:8", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA")
 BOUNCED = info("n2:8", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0")
 CODES = {"active": (0, 1), "blocked": (2,), "unknown": (3,)}
 
@@ -40,7 +41,13 @@ def log(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(DIRECT, 0), (DIRECT + BOUNCED, 2), ("hello\n", 3), (DIRECT + "NCCL version 2.20.5+cuda12.4\n", 1)],
+    [
+        (DIRECT + OTHER_END, 0),
+        (DIRECT, 3),
+        (DIRECT + BOUNCED, 2),
+        ("hello\n", 3),
+        (DIRECT + OTHER_END + "NCCL version 2.20.5+cuda12.4\n", 1),
+    ],
 )
 def test_exit_codes(log, capsys, text: str, code: int):
     assert main(["nccl", "-q", log(text)]) == code
@@ -119,8 +126,8 @@ def test_a_single_rank_is_named_in_the_singular(log, capsys):
     main(["nccl", log(BOUNCED)])
 
     out = capsys.readouterr().out
-    assert out.startswith("blocked  1 rank x 1 channel: 0 direct, 1 through host memory\n")
-    assert "1 rank on 1 host" in out
+    assert out.startswith("blocked  1 of at least 2 ranks in the log: 0 direct, 1 through host memory\n")
+    assert "1 of at least 2 ranks on 1 host" in out
 
 
 def test_one_rank_in_detail(log, capsys):

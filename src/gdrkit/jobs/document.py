@@ -131,15 +131,13 @@ def summary(found: JobAnalysis) -> str:
         if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
             return "no channel line: the log ends before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
+    of = f"{at_least(found.jobs)}{counts.expected}"
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"
-        return clip(
-            f"{counts.ranks} of {counts.expected} ranks direct; {counts.unknown} {verb} not in the log",
-            WIDTH,
-        )
+        return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
-        ranks = f"{counts.ranks} of {counts.expected} ranks in the log"
+        ranks = f"{counts.ranks} of {of} ranks in the log"
     shown = [f"{counts.socket} TCP"] if counts.socket else []
     shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
@@ -149,6 +147,11 @@ def summary(found: JobAnalysis) -> str:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
     return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+
+
+def at_least(jobs: Iterable[JobPart]) -> str:
+    """What to say before a number of ranks that these jobs have."""
+    return "at least " if any(job.at_least for job in jobs) else ""
 
 
 def _decided(found: JobAnalysis) -> str:

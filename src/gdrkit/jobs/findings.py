@@ -198,7 +198,7 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
-    if job.expected is not None and job.expected > len(job.ranks):
+    if job.expected is not None and not job.at_least and job.expected > len(job.ranks):
         return
     hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
     idle: dict[tuple[str, ...], list[tuple[str, int, LogPosition]]] = defaultdict(list)

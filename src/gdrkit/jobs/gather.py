@@ -82,6 +82,7 @@ class GatheredRanks:
             if ":" not in process.name:  # lines without a frame: their messages belong to any of the ranks
                 for kind, records in self.around.records.items():
                     process.records.setdefault(kind, records)
+        self.highest: dict[LogUnit, int] = {}  # the highest rank that channels of a unit name, at least
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
             name = self.units[number].process
@@ -112,6 +113,7 @@ class GatheredRanks:
             shapes[unit][tail] = before[0] | channels, min(position, before[1])
             owns[unit][first.rank] = min(position, owns[unit].get(first.rank, position))
             gpus[unit] = gpus.get(unit) or first.gpu
+            self.highest[unit] = max(first.rank, first.peer or 0, self.highest.get(unit, 0))
         units = dict.fromkeys((*self.communicators, *shapes, *self._with_network(shapes)))
         framed = any(":" in unit.process for unit in units)
         cut = [

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.jobs.diagnostics_text import diagnostics_rows
-from gdrkit.jobs.document import NcclDocument
+from gdrkit.jobs.document import NcclDocument, at_least
 from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
 from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
 from gdrkit.report.rack_traffic import rack_line
@@ -115,7 +115,9 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
         )
         name = f"job {job.number}: " if len(document.jobs) > 1 else ""
-        of = f"{len(job.ranks)} of " if job.expected and job.expected != len(job.ranks) else ""
+        of = ""
+        if job.expected and job.expected != len(job.ranks):
+            of = f"{len(job.ranks)} of {at_least((job,))}"
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
         hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
