@@ -126,10 +126,12 @@ def summary(found: JobAnalysis) -> str:
             return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
         if found.diagnostics is not None:
             return clip(found.diagnostics.summary, WIDTH)
+        if not found.logged.nccl:
+            return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
-            return "no channel line: the log ends before NCCL connects its ranks"
+            return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
     of = f"{at_least(found.jobs)}{counts.expected}"
     if found.state == "unknown" and counts.unknown:

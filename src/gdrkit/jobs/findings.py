@@ -17,6 +17,7 @@ from gdrkit.jobs.setting_advice import LEVEL, setting_advice
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
+from gdrkit.programs.nccl.library_rules import OWN_OR_NEEDED
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
@@ -239,7 +240,7 @@ def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) 
     for name, positions in names.items():
         yield _found(
             code="net-plugin-replaced", status="note", subject=f"job {job.number}",
-            seen=f"Using network {name}", expected="IB", ranks=len(positions),
+            seen=f"Using network {name}", expected=OWN_OR_NEEDED, ranks=len(positions),
             lines=tuple(sorted(positions)[:QUOTED]),
         )  # fmt: skip
 

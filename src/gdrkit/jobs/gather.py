@@ -188,7 +188,7 @@ def _order(leg: Leg) -> tuple[str, str, int, int, LogPosition]:
 
 ABOUT_NETWORK = (
     nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
-    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp,
+    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp, nccl_records.OfiNic,
 )  # fmt: skip
 """Records that each rank makes while it chooses its network."""
 

@@ -195,6 +195,7 @@ class RailCrossing(Struct, frozen=True, kw_only=True):
 class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
+    nccl: bool  # any that NCCL prints
     channels: bool
     net: bool
     env: bool

@@ -86,18 +86,15 @@ def _notes(document: NcclDocument) -> Iterator[Row]:
             "note",
             f"NCCL {version} is newer than this gdrkit: lines of unknown forms are skipped",
         )
-    legs = document.counts
-    only_ucx = document.ucx is not None and not document.jobs
-    if (
-        not document.logged.net
-        and not only_ucx
-        and not (legs.nvlink and not legs.bounced and not legs.socket)
-    ):
+    legs, state = document.counts, document.verdict.state
+    without_result = state == "unknown" and document.jobs and not legs.direct and not legs.nvlink
+    if not document.logged.net and (legs.bounced or without_result):
+        yield 0, "", ""
         yield (
             0,
             "note",
-            "The log has no line about the GPUs and NICs between which NCCL allows the direct path. That "
-            f"proves nothing: NCCL prints such lines only with {ASK}.",
+            "This log has no line about which GPU may go directly to which NIC: NCCL prints them only with "
+            f"{ASK}.",
         )
 
 
