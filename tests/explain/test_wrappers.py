@@ -177,7 +177,7 @@ def test_any_line_can_be_unwrapped(text):
 def test_a_box_around_a_log_is_no_part_of_its_lines(bar: str):
     """As k9s draws it; the near miss is a tree, of which the bar at the left is a part."""
     message = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
-    boxed = f"{bar} {message}      {bar}\n{bar} $ uname -r{' ' * 60}{bar}\n{bar} 6.8.0-52-generic{' ' * 60}{bar}\n"
+    boxed = "".join(f"{bar} {line:<90}{bar}\n" for line in (message, "$ uname -r", "6.8.0-52-generic"))
 
     assert [(line.text, line.kind) for line in read(boxed)] == [
         (message, "machine"), ("uname -r", "typed"), ("6.8.0-52-generic", "machine")

@@ -9,7 +9,7 @@ MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def in_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """A text whose first piece begins with a mark; what is no character becomes U+FFFD."""
+    """A text whose first piece begins with a mark; bytes that are not a character become U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-16")("replace")
     for piece in pieces:
         if text := decoder.decode(piece):
