@@ -177,6 +177,13 @@ class GatheredRanks:
             shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
         )  # fmt: skip
 
+    def products(self, process: JobProcess) -> frozenset[str]:
+        """The names of a process's GPUs; in a log of one host those that any line names."""
+        named = process.all(nccl_records.GpuName)
+        if not named and len({one.host for one in self.processes.values()} - {""}) < 2:
+            named = self.around.all(nccl_records.GpuName)
+        return frozenset(one.product for one in named)
+
     def names(self, name: str) -> dict[int, str]:
         """The names of network devices by index, from the process itself or another one on its host."""
         return self._named[name] or self._of_host.get(self.processes[name].host, {})

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
+from gdrkit.jobs.gpu_names import OF_HARDWARE
 from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 
@@ -142,6 +143,10 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         if code not in FAR or not a_setting_decides(document):
             yield f"`gdr codes {code}` says what to do"
     slow, good = _first(groups, *SLOWER), _first(groups, "direct")
+    if hardware := _hardware(document):
+        if hardware not in {finding.code for finding in certain}:
+            yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
+        return
     if not slow:
         return
     pair = [host for host in (slow, good) if host]
@@ -160,6 +165,13 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         f"to ask whoever has root: GPU memory of {slow} does not reach the network directly; could you run "
         f"`sudo gdr collect` on {nodes}, and send me the files?"
     )
+
+
+def _hardware(document: NcclDocument) -> str:
+    """The kind of GPU that is the first cause of all legs that are not direct; "" if another one is."""
+    first = {why.codes[:1] for why in document.why_not_direct}
+    code = "".join(first.pop()) if len(first) == 1 else ""
+    return code if code in OF_HARDWARE else ""
 
 
 FAR = ("pair-cross-socket", "pair-distant")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.gpu_names import OF_HARDWARE, left_by
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.messages.verbs_failures import OPEN_DEVICE
 from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
@@ -61,12 +62,19 @@ class ReasonFinder:
             found = [*self._settings(process, leg), *self._lines(process, rank, leg)]
         if not found:
             found = [self._not_printed(process, rank, leg)]
-        found = [self._of_maker(reason) for reason in found]
+        found = [self._left(process, reason) for reason in found]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
 
-    def _of_maker(self, reason: LegReason) -> LegReason:
-        """A reason without causes that only GPUs of NVIDIA have, if the log is of AMD's library."""
-        return replace(reason, codes=without_nvidia(reason.codes)) if self.gathered.is_rccl else reason
+    def _left(self, process: JobProcess, reason: LegReason) -> LegReason:
+        """A reason with the causes that GPUs of AMD have, in a log of its library, or those that it names."""
+        if self.gathered.is_rccl:
+            return replace(reason, codes=without_nvidia(reason.codes))
+        products = self.gathered.products(process)
+        codes = left_by(reason.codes, products)
+        text = reason.text
+        if codes != reason.codes and codes[0] in OF_HARDWARE:
+            text = f"{text}; the log names its GPU: {', '.join(sorted(products))}"
+        return replace(reason, text=text, codes=codes)
 
     def refused(self, process: JobProcess) -> Iterator[LegReason]:
         """What lines refuse for a process, with or without a channel that shows the result."""
@@ -83,7 +91,9 @@ class ReasonFinder:
         """Why network devices of a process have no GPUDirect RDMA, regardless of the GPU."""
         for device, entry in process.all(nccl_records.NetDevice).items():
             if not device.enabled and device.network not in nccl_records.TCP:
-                yield self._of_maker(self._no_nic_side(process, device, self.gathered.where(entry.position)))
+                yield self._left(
+                    process, self._no_nic_side(process, device, self.gathered.where(entry.position))
+                )
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
                 yield LegReason(remark.text, NO_GDR, self.gathered.where(entry.position))
