@@ -253,3 +253,14 @@ def test_a_file_is_named_once_above_the_lines_of_a_report(tmp_path, capsys):
 
     assert report.count("report.log") == 1
     assert "      line 12\n" in report
+
+
+@pytest.mark.parametrize(("host", "named"), [("n1", True), ("n2", False)])
+def test_ranks_of_one_host_that_talk_through_nics_are_named(log, capsys, host: str, named: bool):
+    """sgl-project/sglang issue 4289; the near miss are ranks of two hosts."""
+    sends = info("n1:3", 3, "Channel 00/0 : 3[3] -> 4[4] [send] via NET/IB/0/GDRDMA")
+    receives = info(f"{host}:4", 4, "Channel 00/0 : 3[3] -> 4[4] [receive] via NET/IB/2/GDRDMA")
+    main(["nccl", log(sends + receives)])
+
+    out = capsys.readouterr().out
+    assert "cross rails" in out and ("both ranks are on one host" in out) is named

@@ -32,6 +32,7 @@ from gdrkit.jobs.job import (
     State,
     UcxLegs,
 )
+from gdrkit.jobs.reasons import ITS_DEVICE
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
 from gdrkit.report.summary import WIDTH, clip
 
@@ -180,8 +181,6 @@ def exit_code(result: NcclDocument) -> int:
 
 WhyKey = tuple[str, tuple[str, ...]]
 """What reasons share that are one: the text without the name of the leg's device, and the codes."""
-ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
-"""Stands for the name of a device, in the text of a key."""
 
 
 def why_sections(jobs: Iterable[JobPart]) -> dict[WhyKey, WhySection]:
