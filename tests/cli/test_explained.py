@@ -14,6 +14,7 @@ from gdrkit.cli.explained_document import ExplainedText
 from gdrkit.cli.schema import schema_of
 from gdrkit.explain.logged_job import OtherEvidence
 from gdrkit.explain.transcript import Gap
+from tests.jobs.large_job import large_job
 from tests.jobs.samples import SAMPLES, Sample, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS
 
@@ -290,3 +291,13 @@ def test_a_line_behind_what_was_left_out_of_a_log_has_its_number_in_the_whole(af
     reader = LogReader(HALF.encode(), "text", Gap(after, 1000))
     job = reader(OtherEvidence(proven=frozenset(), cleared=frozenset()))
     assert job is not None and job.legs is not None and job.legs.line == line
+
+
+def test_versions_that_differ_are_no_cause_of_legs_that_have_another(both):
+    """The near miss: where no leg lacks the direct path, they are what the log shows."""
+    old = large_job(hosts=2).replace("NCCL version 2.27.5", "NCCL version 2.21.5", 8)
+    slow = large_job(hosts=2, staged=("gpu02",)).replace("NCCL version 2.27.5", "NCCL version 2.21.5", 8)
+
+    assert both(slow)[1][1]["answer"]["cause"] is None
+    assert both(slow)[1][1]["answer"]["others"][0]["code"] == "peermem-not-loaded"
+    assert both(old)[1][1]["answer"]["cause"] == "versions-differ-between-ranks"

@@ -103,9 +103,12 @@ class LogReader:
             is_failure = finding.status == "failed" or ((finding.code,), finding.subject) in failures
             # a report shows what differs, and what follows from it
             is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
+            matters = finding.status != "note" and not (finding.code in FAR and a_setting_decides(found))
+            if finding.status == "warning" and finding.code != DIFFERS and found.why_not_direct:
+                matters = False  # the legs that are not direct have reasons of their own
             yield LoggedCause(
                 line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
-                matters=finding.status != "note" and not (finding.code in FAR and a_setting_decides(found)),
+                matters=matters,
                 subject=finding.subject, seen="" if is_failure else finding.seen, todo=finding.todo,
             )  # fmt: skip
         reasons = [(why.line, why.codes) for why in (*found.why_not_direct, *found.refused)]
