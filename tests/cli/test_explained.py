@@ -14,11 +14,13 @@ from gdrkit.cli.explained_document import ExplainedText
 from gdrkit.cli.schema import schema_of
 from gdrkit.explain.logged_job import OtherEvidence
 from gdrkit.explain.transcript import Gap
+from tests.jobs.large_job import large_job
 from tests.jobs.samples import SAMPLES, Sample, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS
 
 BOUNCED = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
-DIRECT = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA")
+HALF = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA")
+DIRECT = HALF + info("n2:7", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA")
 POST = (
     "It was fast before the update.\n\nAnybody?\n\nThese are the lines:\n\n{}\nThanks a lot\nfor any help\n"
 )
@@ -41,6 +43,7 @@ def test_a_log_gives_the_same_legs_reasons_and_exit_code(both, sample: Sample):
         (BOUNCED, "", 2, "blocked"),
         (BOUNCED, EINVAL, 2, "blocked"),
         (DIRECT, "", 0, "active"),
+        (HALF, "", 3, "unknown"),  # what rank 1 does no line shows
         (DIRECT, EINVAL, 3, "active"),  # the causes of modprobe's error stay open
     ],
 )
@@ -104,7 +107,7 @@ def test_a_line_without_its_process_decides_nothing_in_a_post(both, line: str):
     assert explanation["answer"]["kind"] == "nothing"
 
 
-@pytest.mark.parametrize(("line", "expected"), [(CHANNEL, 2), (f"{CHANNEL}/GDRDMA", 0)])
+@pytest.mark.parametrize(("line", "expected"), [(CHANNEL, 2), (f"{CHANNEL}/GDRDMA", 3)])
 def test_a_line_without_its_process_counts_between_other_output(both, line: str, expected: int):
     (code, _), (explained, _) = both(f"{line}\nstep=1 loss=2.5\nstep=2 loss=2.4\nstep=3 loss=2.3\n")
 
@@ -277,7 +280,7 @@ def test_a_warning_that_the_catalogue_alone_knows_is_an_error_of_the_job(both):
 
 
 def test_a_blocked_job_never_works_because_another_rank_does(both):
-    text = DIRECT + info("n2:8", 1, "Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0")
+    text = HALF + info("n2:8", 1, "Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0")
     (code, _), (explained, explanation) = both(text)
     assert (code, explained, explanation["answer"]["kind"]) == (2, 2, "several")
 
@@ -285,6 +288,16 @@ def test_a_blocked_job_never_works_because_another_rank_does(both):
 @pytest.mark.parametrize(("after", "line"), [(1, 1002), (2, 2), (3, 2)])
 def test_a_line_behind_what_was_left_out_of_a_log_has_its_number_in_the_whole(after: int, line: int):
     """The second line is the one that proves the path; of the lines up to the gap none is moved."""
-    reader = LogReader(DIRECT.encode(), "text", Gap(after, 1000))
+    reader = LogReader(HALF.encode(), "text", Gap(after, 1000))
     job = reader(OtherEvidence(proven=frozenset(), cleared=frozenset()))
     assert job is not None and job.legs is not None and job.legs.line == line
+
+
+def test_versions_that_differ_are_no_cause_of_legs_that_have_another(both):
+    """The near miss: where no leg lacks the direct path, they are what the log shows."""
+    old = large_job(hosts=2).replace("NCCL version 2.27.5", "NCCL version 2.21.5", 8)
+    slow = large_job(hosts=2, staged=("gpu02",)).replace("NCCL version 2.27.5", "NCCL version 2.21.5", 8)
+
+    assert both(slow)[1][1]["answer"]["cause"] is None
+    assert both(slow)[1][1]["answer"]["others"][0]["code"] == "peermem-not-loaded"
+    assert both(old)[1][1]["answer"]["cause"] == "versions-differ-between-ranks"

@@ -25,7 +25,9 @@ DIRECT = info(
     "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA",
     "Channel 01/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
 )  # fmt: skip
+OTHER_END = info("n2:8", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA")
 BOUNCED = info("n2:8", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0")
+START = info("n1:7", 0, "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE")
 CODES = {"active": (0, 1), "blocked": (2,), "unknown": (3,)}
 
 
@@ -40,7 +42,13 @@ def log(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(DIRECT, 0), (DIRECT + BOUNCED, 2), ("hello\n", 3), (DIRECT + "NCCL version 2.20.5+cuda12.4\n", 1)],
+    [
+        (DIRECT + OTHER_END, 0),
+        (DIRECT, 3),
+        (DIRECT + BOUNCED, 2),
+        ("hello\n", 3),
+        (DIRECT + OTHER_END + "NCCL version 2.20.5+cuda12.4\n", 1),
+    ],
 )
 def test_exit_codes(log, capsys, text: str, code: int):
     assert main(["nccl", "-q", log(text)]) == code
@@ -75,7 +83,7 @@ def test_a_log_of_two_hosts_that_ends_early_is_not_asked_for_two_hosts(log, caps
     words = "ncclCommInitRankConfig comm 0x1 rank {0} nranks 2 cudaDev 0 nvmlDev 0 busId 19000 commId 0x2"
     begun = [info(f"n{rank}:7", 0, f"{words.format(rank)} - Init START") for rank in (0, 1)]
     main(["nccl", log("".join(begun))])
-    assert "no channel line: the log ends before NCCL connects its ranks" in capsys.readouterr().out
+    assert "the log ends, or is cut, before NCCL connects its ranks" in capsys.readouterr().out
 
     main(["nccl", log(begun[0])])
     assert "run with NCCL_DEBUG=INFO, on two nodes or more" in capsys.readouterr().out
@@ -119,8 +127,36 @@ def test_a_single_rank_is_named_in_the_singular(log, capsys):
     main(["nccl", log(BOUNCED)])
 
     out = capsys.readouterr().out
-    assert out.startswith("blocked  1 rank x 1 channel: 0 direct, 1 through host memory\n")
-    assert "1 rank on 1 host" in out
+    assert out.startswith("blocked  1 of at least 2 ranks in the log: 0 direct, 1 through host memory\n")
+    assert "1 of at least 2 ranks on 1 host" in out
+
+
+def test_a_text_without_a_line_of_nccl_is_told_from_a_log_without_channels(log, capsys):
+    main(["nccl", log("#!/bin/sh\nexport NCCL_DEBUG=INFO\nsrun train.py\n")])
+    assert capsys.readouterr().out == (
+        "unknown  no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO\n\n"
+    )
+    main(["nccl", log("NCCL version 2.27.5+cuda12.9\n")])
+    assert capsys.readouterr().out.startswith("unknown  no channel line: ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"), [(DIRECT + OTHER_END, False), (DIRECT, False), (BOUNCED, True), (START, True)]
+)
+def test_lines_that_are_missing_are_named_where_they_would_say_more(log, capsys, lines: str, named: bool):
+    main(["nccl", log(lines.replace("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", "a"))])
+
+    assert ("This log has no line about which GPU" in capsys.readouterr().out) is named
+
+
+def test_two_hosts_with_lines_of_a_plugin_are_two_hosts(log, capsys):
+    """NVIDIA/nccl issue 1597: on EFA, NICs are listed before the network is named."""
+    nic = "NET/OFI NIC group 0 device #0 0000:a3:00.0"
+    main(["nccl", log(info("n1:7", 0, nic, "Using network Libfabric") + info("n2:7", 0, nic))])
+
+    out = capsys.readouterr().out
+    assert "2 ranks on 2 hosts" in out and "on two nodes or more" not in out
+    assert "expected: IB, or the plugin that these NICs need, as EFA and Slingshot do" in out
 
 
 def test_one_rank_in_detail(log, capsys):
@@ -217,3 +253,14 @@ def test_a_file_is_named_once_above_the_lines_of_a_report(tmp_path, capsys):
 
     assert report.count("report.log") == 1
     assert "      line 12\n" in report
+
+
+@pytest.mark.parametrize(("host", "named"), [("n1", True), ("n2", False)])
+def test_ranks_of_one_host_that_talk_through_nics_are_named(log, capsys, host: str, named: bool):
+    """sgl-project/sglang issue 4289; the near miss are ranks of two hosts."""
+    sends = info("n1:3", 3, "Channel 00/0 : 3[3] -> 4[4] [send] via NET/IB/0/GDRDMA")
+    receives = info(f"{host}:4", 4, "Channel 00/0 : 3[3] -> 4[4] [receive] via NET/IB/2/GDRDMA")
+    main(["nccl", log(sends + receives)])
+
+    out = capsys.readouterr().out
+    assert "cross rails" in out and ("both ranks are on one host" in out) is named

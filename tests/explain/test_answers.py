@@ -429,7 +429,7 @@ CHANNELS = "n1:1:2 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/L
 
 def test_a_plugin_without_dmabuf_is_no_cause_where_its_channels_are_direct():
     """EFA's driver reaches GPU memory in another way: aws/aws-ofi-nccl issues 848 and 889."""
-    assert answered(NO_DMABUF + CHANNELS.format("/GDRDMA")).kind == "working"
+    assert answered(NO_DMABUF + CHANNELS.format("/GDRDMA")).kind == "no-problem", "rank 9 prints nothing"
     assert answered(NO_DMABUF + CHANNELS.format("")).kind == "several"
 
 

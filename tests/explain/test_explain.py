@@ -341,10 +341,6 @@ def test_nul_bytes_are_ignored():
     assert len(open_lines(EINVAL.replace("Invalid", "Inv\x00alid") + "\n")) == 1
 
 
-def test_utf_16_of_powershell_is_read():
-    assert explained((EINVAL + "\n").encode("utf-16")).machines[0].open[0].subject == "nvidia_peermem"
-
-
 def noise(lines):
     return "".join(
         f"[{i:5d}.000000] usb 1-{i % 7}: new high-speed USB device number {i} using xhci\n"

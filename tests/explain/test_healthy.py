@@ -35,7 +35,7 @@ def test_a_far_gpu_in_a_matrix_is_no_failure_where_all_channels_are_direct():
     )
     line = "w1:1:2 [0] NCCL INFO Channel 0{}/0 : 0[0] -> 8[0] [send] via NET/IBext_v8/7{}\n"
     direct = line.format(1, "/GDRDMA") + line.format(3, "/GDRDMA")
-    assert explained(direct + matrix).answer.kind == "working"
+    assert explained(direct + matrix).answer.kind == "no-problem", "rank 8 prints nothing"
     assert explained(matrix).answer.others[0].code == "pair-distant"
 
 
@@ -66,7 +66,11 @@ def test_a_table_without_a_row_has_no_cause_where_no_channel_is_direct():
 
 
 def test_a_table_with_a_row_is_a_result():
-    assert explained(MATRIX + CHANNEL.format("/GDRDMA") + HEADER + ROW).answer.kind == "working"
+    assert explained(MATRIX + CHANNEL.format("/GDRDMA") + HEADER + ROW).answer.kind == "no-problem"
+    receive = CHANNEL.replace("4[", "1[")
+    send = receive.replace("w1", "w2").replace("receive", "send")
+    whole = (receive + send).format("/GDRDMA", "/GDRDMA")
+    assert explained(MATRIX + whole + HEADER + ROW).answer.kind == "working", "the near miss: both ends"
     assert explained(MATRIX + HEADER + ROW).answer.kind == "no-problem"
 
 

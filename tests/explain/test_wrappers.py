@@ -171,3 +171,15 @@ def test_more_wrappers_than_anybody_has_are_left():
 @given(st.text() | st.text(alphabet='{}"[]:|&;#<>/0123456789TZ.- abcINFO\\'))
 def test_any_line_can_be_unwrapped(text):
     assert isinstance(unwrap(text).text, str)
+
+
+@pytest.mark.parametrize("bar", ["\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS DOUBLE VERTICAL}"])
+def test_a_box_around_a_log_is_no_part_of_its_lines(bar: str):
+    """As k9s draws it; the near miss is a tree, of which the bar at the left is a part."""
+    message = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
+    boxed = "".join(f"{bar} {line:<90}{bar}\n" for line in (message, "$ uname -r", "6.8.0-52-generic"))
+
+    assert [(line.text, line.kind) for line in read(boxed)] == [
+        (message, "machine"), ("uname -r", "typed"), ("6.8.0-52-generic", "machine")
+    ]  # fmt: skip
+    assert [line.text for line in read(f"{bar}   {bar}-- lib.so\n")] == [f"{bar}   {bar}-- lib.so"]

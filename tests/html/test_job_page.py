@@ -77,9 +77,11 @@ def test_the_command_that_adds_a_node_names_the_log_that_was_read(tmp_path):
 
 
 def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
-    code, text = written(BY_NAME[DIRECT].text, tmp_path)
+    code, text = written(large_job(hosts=2), tmp_path)
     assert code in (0, 1) and "Every leg over the network is direct." in text
     assert "Why not direct" not in text
+    code, text = written(BY_NAME[DIRECT].text, tmp_path)
+    assert code == 3 and "Every leg" not in text and "not in the log." in text, "near miss: one end"
 
 
 def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path):

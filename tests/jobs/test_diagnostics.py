@@ -55,10 +55,11 @@ def test_settings_that_a_report_shows_are_findings_with_their_ranks_and_lines():
 
 
 def test_a_channel_that_is_direct_outweighs_a_report():
-    leg = info("pool-x-1:77", 0, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA")
+    channel = "Channel 00/0 : 0[0] -> 1[0] [{}] via NET/IB/0/GDRDMA"
+    leg = info("pool-x-1:77", 0, channel.format("send")) + info("pool-x-2:77", 0, channel.format("receive"))
     found = analysed((LOGS / "environment-differs.log").read_text() + leg)
 
-    assert (found.state, found.counts.direct) == ("active", 1)
+    assert (found.state, found.counts.direct) == ("active", 2)
 
 
 def test_lines_at_the_level_info_name_the_host_of_a_rank():

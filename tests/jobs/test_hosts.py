@@ -76,15 +76,47 @@ def test_the_others_show_where_to_look_and_no_more_than_the_log_has():
 
 def test_the_next_step_names_a_slow_host_and_a_good_one_for_whoever_can_reach_it():
     """In a pod there is neither ssh nor gdr, and root of the node is somebody else."""
-    without, with_root, in_pods, asked = next_steps(*read(large_job(staged=TWO)))
+    without, with_root, in_pods, in_slurm, asked = next_steps(*read(large_job(staged=TWO)))
 
     assert without.startswith("without root: `gdr doctor ssh://gpu05 ssh://gpu01` compares gpu05 with gpu01")
     assert with_root.startswith("with root: `gdr doctor ssh://root@gpu05 ssh://root@gpu01` ")
     assert "`kubectl exec gpu05 -- python3 /tmp/gdr.pyz doctor`" in in_pods
+    assert "`srun -w gpu05 python3 gdr.pyz doctor`" in in_slurm
     assert "`sudo gdr collect` on the nodes of gpu05 and of gpu01, which does," in asked
-    alone, _, _, asked = next_steps(*read(large_job(2, staged=("gpu01", "gpu02"))))
+    alone, *_, asked = next_steps(*read(large_job(2, staged=("gpu01", "gpu02"))))
     assert alone.startswith("without root: `gdr doctor ssh://gpu01` judges gpu01")
     assert "`sudo gdr collect` on the node of gpu01," in asked
+
+
+def test_hosts_of_other_causes_are_named_beside_the_first():
+    """The near miss: a host with the same causes is not."""
+    tcp = large_job(4, staged=("gpu01", "gpu02")).replace("gpu03:", "gpu03 :")
+    other = "".join(
+        info(f"gpu03:{4116 + gpu}", gpu, "Using network Socket", f"Channel 00/0 : {16 + gpu}[{gpu}] -> "
+             f"{24 + gpu}[{gpu}] [send] via NET/Socket/0") for gpu in range(8)
+    )  # fmt: skip
+    steps = list(next_steps(*read(tcp.replace("gpu03 :", "gpu03:") + other)))
+
+    assert [step for step in steps if step.startswith("the same for")] == [
+        "the same for gpu03: the path or its causes are others there"
+    ]
+
+
+@pytest.mark.parametrize("lines", [("NET/IB : No device found.", "Using network Socket"),
+                                   ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",)])  # fmt: skip
+def test_a_log_of_one_host_has_next_steps_too(lines: tuple[str, ...]):
+    shown = text(read(info("n1:7", 0, *lines))[0])
+
+    assert "\nNext\n  without root: `gdr doctor ssh://n1` judges n1\n" in shown
+
+
+def test_nics_that_lack_the_same_share_a_reason_without_a_channel():
+    """NVIDIA/nccl issue 1537: thirteen causes, once for each NIC."""
+    line = "NET/IB : GPU Direct RDMA Disabled for HCA {0} 'mlx5_{0}'"
+    found, _ = read(info("n1:7", 0, line.format(0), line.format(1)))
+
+    (why,) = found.why_not_direct
+    assert why.text == "NCCL finds neither nvidia-peermem nor dma-buf for mlx5_0, mlx5_1"
 
 
 def test_a_cause_that_is_certain_comes_before_a_look_at_the_host():
@@ -107,10 +139,13 @@ def test_a_setting_that_only_the_slow_host_prints_is_named_and_one_that_all_prin
     assert "no setting that differs" in contrast(*read(every))
 
 
+CAUTION = "; across sockets it is slower on some machines: `gdr bench` compares"
+
+
 @pytest.mark.parametrize(
     ("first", "second", "step"),
-    [("SYS", None, "set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it"),
-     ("SYS", "PXB", "set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 has PXB"),
+    [("SYS", None, f"set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it{CAUTION}"),
+     ("SYS", "PXB", f"set NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 has PXB{CAUTION}"),
      (None, "PIX", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
      (None, "LOC", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
      ("$(reboot)", None, "unset NCCL_NET_GDR_LEVEL on gpu-1"),
@@ -146,7 +181,7 @@ def test_equal_paragraphs_are_printed_once(width):
     (why,) = found.why_not_direct
     assert (why.ranks, why.text.count("mlx5_")) == (16, 8)
     assert len(re.findall("possible\\s+causes", shown)) == 1
-    assert max(map(len, shown.splitlines())) <= width and len(shown.splitlines()) < 40
+    assert max(map(len, shown.splitlines())) <= width and len(shown.splitlines()) < 42
 
 
 def test_a_device_is_not_found_within_the_name_of_another():

@@ -123,7 +123,7 @@ def test_a_missing_line_does_not_prove_anything():
     (reason,) = found.jobs[0].ranks[0].legs[0].reasons
 
     assert "does not show" in reason.text and reason.codes == ()
-    assert found.logged == LoggedKinds(channels=True, net=False, env=False, init=True)
+    assert found.logged == LoggedKinds(nccl=True, channels=True, net=False, env=False, init=True)
 
 
 def test_environments_are_compared_only_among_ranks_that_print_them():
@@ -217,3 +217,24 @@ def test_a_log_of_amds_library_has_no_cause_of_nvidias_stack():
 
     assert "peermem-not-loaded" in named("NCCL version 2.22.3")
     assert named("RCCL version : 2.22.3") == set()
+
+
+def test_channels_name_ranks_whose_own_lines_are_missing():
+    """The healthy host of a job whose other host goes through host memory, without a line of the start."""
+    lines = large_job(hosts=2, staged=("gpu02",)).splitlines(keepends=True)
+    channels = [line for line in lines if " via NET/" in line]
+    half = [line for line in channels if line.startswith("gpu01")]
+    cut = analysed("".join(half))
+
+    assert (cut.state, exit_code(document(cut))) == ("unknown", 3)
+    assert summary(cut) == "8 of at least 16 ranks direct; 8 are not in the log"
+    assert analysed("".join(channels)).state == "blocked"
+    healthy = [line for line in large_job(hosts=2).splitlines(keepends=True) if " via NET/" in line]
+    assert analysed("".join(healthy)).state == "active", "the near miss: all that channels name are there"
+
+
+def test_the_printed_size_of_a_job_outweighs_what_a_damaged_channel_names():
+    """Two lines that were written into each other can make a peer of any number."""
+    log = member("a:1", 0, 2, "0x1") + member("b:1", 1, 2, "0x1").replace("-> 0[0]", "-> 10[0]")
+
+    assert (analysed(log).state, analysed(log).counts.expected) == ("active", 2)

@@ -165,3 +165,47 @@ def test_two_processes_count_the_same_as_one(tmp_path: Path, monkeypatch: pytest
 
     assert len(both.sections) > 20
     assert document(analyse(both.tally, both.position)) == document(analyse(alone.tally, alone.position))
+
+
+BOX = ("\N{BOX DRAWINGS LIGHT VERTICAL} {}   \N{BOX DRAWINGS LIGHT VERTICAL}", "| {}  |")
+TABLE = "\N{BOX DRAWINGS DOUBLE VERTICAL} {}"
+
+
+@pytest.mark.parametrize("box", [*BOX, TABLE, "{} \N{BOX DRAWINGS LIGHT VERTICAL}"])
+def test_lines_in_a_box_are_those_of_the_log(tmp_path: Path, box: str):
+    """As k9s, tmux and tables of Markdown show them."""
+    boxed = "".join(f"{box.format(line)}\n" for line in TEXT.decode().splitlines())
+    (tmp_path / "job").write_text(boxed)
+
+    assert result(counted(str(tmp_path / "job"))) == WHOLE
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str):
+    """PowerShell writes it; a piece can end within a character."""
+    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 101)
+    (tmp_path / "job").write_bytes(f"\ufeff{TEXT.decode()}".encode(encoding))
+
+    assert result(counted(str(tmp_path / "job"))) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("", "empty"),
+        ("\n\n", "empty"),
+        (
+            "apiVersion: v1\nkind: Pod\nspec:\n  env:\n  - NCCL_DEBUG\n",
+            "a manifest, not a log: gdr config check ",
+        ),
+        ("apiVersion: v1\nkind: Pod\n" + TEXT.decode(), ""),
+    ],
+)
+def test_a_file_that_is_no_log_is_named(tmp_path: Path, text: str, note: str):
+    """The near miss: a manifest that somebody prints before the lines of the job."""
+    (tmp_path / "job").write_text(text)
+    notes = counted(str(tmp_path / "job")).notes
+
+    assert [one.partition(": ")[2].removesuffix(str(tmp_path / "job")) for one in notes] == [note] * bool(
+        note
+    )

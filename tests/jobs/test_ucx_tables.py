@@ -16,7 +16,10 @@ from tests.jobs.samples import info
 from tests.jobs.test_samples import analysed
 
 TABLES = Path(__file__).parents[1] / "programs" / "ucx" / "tables"
-DIRECT = info("n1:7", 0, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA")
+DIRECT = "".join(
+    info(process, 0, f"Channel 00/0 : 0[0] -> 1[0] [{direction}] via NET/IB/0/GDRDMA")
+    for process, direction in (("n1:7", "send"), ("n2:7", "receive"))
+)
 
 
 def table(name: str) -> str:
@@ -56,7 +59,7 @@ def test_a_row_is_quoted_by_its_line_in_its_file():
 def test_with_channels_of_nccl_the_worse_of_both_counts(name: str, state: str):
     found = analysed(DIRECT + table(name))
 
-    assert (found.state, found.counts.direct) == (state, 1)
+    assert (found.state, found.counts.direct) == (state, 2)
     assert analysed(DIRECT.replace("/GDRDMA", "") + table("direct")).state == "blocked"
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, colours, text_width, write, write_json
+from gdrkit.formats.utf_16 import MARKS, in_utf_8
 
 if TYPE_CHECKING:
     from gdrkit.cli.long_text import CutText
@@ -16,11 +17,11 @@ LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is read whole, and its most lines. A kernel log has a few MB and some 10,000 lines, and
 each line takes memory."""
 
-START_BYTES, UTF_16 = 1 << 16, (b"\xff\xfe", b"\xfe\xff")
+START_BYTES = 1 << 16
 """What is looked at to tell a text, where a log may have a few zero bytes, and programs and archives have
 many; and the byte order marks of UTF-16."""
 
-NOT_CUT = (*UTF_16, b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ")
+NOT_CUT = (*MARKS, b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ")
 """How texts begin that cannot be cut at a line: UTF-16, and what gzip, zstd and xz packed."""
 
 HEAD_BYTES, TAIL_BYTES = 2 << 20, 6 << 20
@@ -158,6 +159,8 @@ def _content(file: str) -> tuple[bytes, Gap]:
     if not content.strip():
         raise TargetError("no text: the input is empty", PIPE)
     _check_text(file, content)
+    if content.startswith(MARKS):
+        content = b"".join(in_utf_8((content,)))
     if content.count(b"\n") > LINES_LIMIT:
         raise TargetError(f"{shown(file)}: more than {LINES_LIMIT:,} lines", "cut it down to what matters")
     if text.is_cut:
@@ -183,7 +186,7 @@ def _check_text(file: str, content: bytes) -> None:
     from gdrkit.evidence.errors import TargetError
 
     head = content[:START_BYTES]
-    if content.startswith(UTF_16):
+    if content.startswith(MARKS):
         return
     undecodable = head.decode("utf-8", "replace").count("\ufffd")
     if head.count(0) + undecodable > len(head) / 10:

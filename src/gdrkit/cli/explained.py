@@ -103,9 +103,12 @@ class LogReader:
             is_failure = finding.status == "failed" or ((finding.code,), finding.subject) in failures
             # a report shows what differs, and what follows from it
             is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
+            matters = finding.status != "note" and not (finding.code in FAR and a_setting_decides(found))
+            if finding.status == "warning" and finding.code != DIFFERS and found.why_not_direct:
+                matters = False  # the legs that are not direct have reasons of their own
             yield LoggedCause(
                 line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
-                matters=finding.status != "note" and not (finding.code in FAR and a_setting_decides(found)),
+                matters=matters,
                 subject=finding.subject, seen="" if is_failure else finding.seen, todo=finding.todo,
             )  # fmt: skip
         reasons = [(why.line, why.codes) for why in (*found.why_not_direct, *found.refused)]
@@ -153,11 +156,15 @@ class LogReader:
 def _traits(text: str, codes: tuple[str, ...]) -> dict[str, Any]:
     """What the catalogue knows of a line with these causes: whether it says the first one itself, or has it
     by far most often; and whether it has more causes than those which gdrkit knows."""
+    from gdrkit.jobs.gpu_names import OF_HARDWARE
+
     found = catalogue.match(text)
     if found is None:
         return {}
     row = found.message
     leads = found.causes[:1] == codes[:1] and (row.leads or len(found.causes) == 1)
+    if found.causes and codes[0] in OF_HARDWARE and found.causes[0] not in OF_HARDWARE:
+        leads = True  # the log names its GPU
     return {"leads": leads, "note": NO_ERROR if row.hides_error else "", "message": row.name}
 
 

@@ -83,7 +83,7 @@ def answer(
     failing = unexplained(lines)
     if about.foreign:
         return of_another(machines, failing) or _foreign(about)
-    works = job is not None and job.state == "active"
+    works = job is not None and job.is_direct
     state = None if works or failing is not None else _state(machines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state

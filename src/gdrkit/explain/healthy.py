@@ -49,7 +49,7 @@ def working(
     """That NCCL accesses GPU memory directly, if that is what carries the traffic of a job; what fails all
     the same is something else, and is quoted."""
     legs = job.legs if job else None
-    if job and legs is not None and not legs.value.startswith("0 ") and legs.line is not None:
+    if job and job.is_direct and legs is not None and legs.line is not None:
         shown = "What fails here is none of the failures whose cause gdr knows, but"
         if failing is None:
             shown = "The text shows no problem, and"

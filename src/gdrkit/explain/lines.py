@@ -9,6 +9,7 @@ from itertools import dropwhile, islice
 from msgspec import Struct
 
 from gdrkit.formats import rdma_topo_check
+from gdrkit.formats.container_log import BOX_END, BOX_START
 from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 from gdrkit.formats.sentences import ENGLISH, has_words_of_others
@@ -107,6 +108,8 @@ _FIELD = (
 )
 """A field of `lspci -vv` that a reader uses, or that ends one."""
 _PATTERNS = {
+    "box_start": regex(BOX_START),
+    "box_end": regex(BOX_END),
     "quotation": regex(r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)"),
     "prompt": regex(
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
@@ -181,6 +184,8 @@ def clean(raw: str) -> str:
     if "\u2190" in text or "<-" in text or "<=" in text or "\u25c4" in text:
         text = _PATTERNS["arrow"].sub("", text)
     text = text.rstrip()
+    if (inside := _PATTERNS["box_end"].sub("", text)) != text:
+        text = _PATTERNS["box_start"].sub("", inside)
     if text.endswith("`") and text.lstrip().startswith("`") and not is_fence(text):
         text = text.strip().strip("`")  # a line of inline code
     return text

@@ -94,6 +94,11 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
     unread: frozenset[int] = frozenset()  # numbers of lines that may be examples, of which nothing is read
 
     @property
+    def is_direct(self) -> bool:
+        """Whether legs are shown to access GPU memory directly, and none not to; ranks may be missing."""
+        return self.state != "blocked" and self.legs is not None and not self.legs.value.startswith("0 ")
+
+    @property
     def decides_nothing(self) -> bool:
         """Whether all lines may be examples."""
         decided = self.state != "unknown" or self.causes or self.failed or self.report

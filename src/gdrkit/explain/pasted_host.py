@@ -89,7 +89,7 @@ class PastedHost:
     source = "pasted"
 
     def __init__(self, text: str | bytes, machine: str | None = None, gap: Gap = NO_GAP) -> None:
-        self.text = text if isinstance(text, str) else _decoded(text)
+        self.text = text if isinstance(text, str) else text.decode("utf-8-sig", "replace")
         self.lines: tuple[TextLine, ...] = joined(*read_with_home(self.text, gap))
         self.machine = machine_names(self.lines)[0] if machine is None else machine
         self._outputs: MachineOutputs | None = None
@@ -234,10 +234,3 @@ def _text(answer: CommandAnswer, source: str, ask: str) -> str:
             Missing(f"{source} (different contents in lines {numbers})", MissingReason.UNDECIDED, ask)
         )
     return answer.text
-
-
-def _decoded(data: bytes) -> str:
-    """Bytes as text: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8-sig", "replace")

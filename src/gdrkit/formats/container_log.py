@@ -1,4 +1,4 @@
-"""Lines as container runtimes store them: a text in JSON, or after a time, a stream and a tag.
+"""Lines as container runtimes store them: a text in JSON, or after a time, a stream and a tag; and in a box.
 
 Sources: Docker daemon/logger/jsonfilelog (`{"log": ..., "stream": ...}`); collectors use other keys for the
 text; Kubernetes pkg/kubelet/kuberuntime/logs (`time stream P|F text`, CRI).
@@ -12,6 +12,11 @@ import msgspec
 
 CRI = r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) ?"
 """The beginning of a line; P: the runtime split a long line, and the rest follows."""
+
+
+_BAR = "(?:\u2502|\u2503|\u2551)"
+BOX_START, BOX_END = rf"^[ \t]*+{_BAR} ?", rf"(?<![ \t])[ \t]*+{_BAR}[ \t\r]*+$"
+"""The sides of the box that k9s and other terminal programs draw around a log; a tree has only one."""
 
 
 class LoggedLine(msgspec.Struct):

@@ -119,6 +119,8 @@ def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     legs = counts.direct + counts.bounced + counts.socket
     if not legs:
         return "The logs show no leg over a NIC."
+    if counts.direct == legs and counts.unknown:
+        return f"{safe(document.verdict.summary)}."
     if counts.direct == legs:
         return "Every leg over the network is direct."
     return f"{legs - counts.direct} of {legs} legs over the network are not direct."

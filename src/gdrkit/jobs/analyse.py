@@ -184,7 +184,10 @@ def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
     def any_of(*kinds: type) -> bool:
         return any(process.records.get(kind) for process in gathered.processes.values() for kind in kinds)
 
+    printed = (found for _, found in gathered.tally.entries)
     return LoggedKinds(
+        nccl=bool(gathered.tally.firsts or gathered.tally.damaged)
+        or any(not isinstance(found, nccl_records.Variable) or found.resolved for found in printed),
         channels=any(rank.legs for job in jobs for rank in job.ranks),
         net=any_of(nccl_records.NetDevice, nccl_records.PairLine, nccl_records.FusedDevice),
         env=any_of(nccl_records.Variable),

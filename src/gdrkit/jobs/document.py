@@ -32,6 +32,7 @@ from gdrkit.jobs.job import (
     State,
     UcxLegs,
 )
+from gdrkit.jobs.reasons import ITS_DEVICE
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
 from gdrkit.report.summary import WIDTH, clip
 
@@ -126,20 +127,20 @@ def summary(found: JobAnalysis) -> str:
             return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
         if found.diagnostics is not None:
             return clip(found.diagnostics.summary, WIDTH)
+        if not found.logged.nccl:
+            return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
-            return "no channel line: the log ends before NCCL connects its ranks"
+            return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
+    of = f"{at_least(found.jobs)}{counts.expected}"
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"
-        return clip(
-            f"{counts.ranks} of {counts.expected} ranks direct; {counts.unknown} {verb} not in the log",
-            WIDTH,
-        )
+        return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
-        ranks = f"{counts.ranks} of {counts.expected} ranks in the log"
+        ranks = f"{counts.ranks} of {of} ranks in the log"
     shown = [f"{counts.socket} TCP"] if counts.socket else []
     shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
@@ -149,6 +150,11 @@ def summary(found: JobAnalysis) -> str:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
     return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+
+
+def at_least(jobs: Iterable[JobPart]) -> str:
+    """What to say before a number of ranks that these jobs have."""
+    return "at least " if any(job.at_least for job in jobs) else ""
 
 
 def _decided(found: JobAnalysis) -> str:
@@ -175,8 +181,6 @@ def exit_code(result: NcclDocument) -> int:
 
 WhyKey = tuple[str, tuple[str, ...]]
 """What reasons share that are one: the text without the name of the leg's device, and the codes."""
-ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
-"""Stands for the name of a device, in the text of a key."""
 
 
 def why_sections(jobs: Iterable[JobPart]) -> dict[WhyKey, WhySection]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.gpu_names import left_by
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
@@ -37,9 +38,11 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
     made = []
     for (call, number, vendor, known), seen in found.items():
         first = min((entry for _, _, entry in seen), key=lambda entry: entry.position)
+        products = [gathered.products(gathered.processes[name]) for name, _, _ in seen]
+        codes = left_by(known.causes, frozenset().union(*products) if all(products) else ())
         made.append(
             JobError(
-                call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=known.causes,
+                call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
                 ranks=len({name for name, _, _ in seen}),
                 count=sum(max(1, entry.count) for _, _, entry in seen),
                 line=gathered.where(first.position), words=first.words,

@@ -17,6 +17,7 @@ from gdrkit.jobs.setting_advice import LEVEL, setting_advice
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
+from gdrkit.programs.nccl.library_rules import OWN_OR_NEEDED
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
@@ -198,7 +199,7 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
-    if job.expected is not None and job.expected > len(job.ranks):
+    if job.expected is not None and not job.at_least and job.expected > len(job.ranks):
         return
     hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
     idle: dict[tuple[str, ...], list[tuple[str, int, LogPosition]]] = defaultdict(list)
@@ -239,7 +240,7 @@ def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) 
     for name, positions in names.items():
         yield _found(
             code="net-plugin-replaced", status="note", subject=f"job {job.number}",
-            seen=f"Using network {name}", expected="IB", ranks=len(positions),
+            seen=f"Using network {name}", expected=OWN_OR_NEEDED, ranks=len(positions),
             lines=tuple(sorted(positions)[:QUOTED]),
         )  # fmt: skip
 

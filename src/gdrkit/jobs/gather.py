@@ -82,6 +82,7 @@ class GatheredRanks:
             if ":" not in process.name:  # lines without a frame: their messages belong to any of the ranks
                 for kind, records in self.around.records.items():
                     process.records.setdefault(kind, records)
+        self.highest: dict[LogUnit, int] = {}  # the highest rank that channels of a unit name, at least
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
             name = self.units[number].process
@@ -112,6 +113,7 @@ class GatheredRanks:
             shapes[unit][tail] = before[0] | channels, min(position, before[1])
             owns[unit][first.rank] = min(position, owns[unit].get(first.rank, position))
             gpus[unit] = gpus.get(unit) or first.gpu
+            self.highest[unit] = max(first.rank, first.peer or 0, self.highest.get(unit, 0))
         units = dict.fromkeys((*self.communicators, *shapes, *self._with_network(shapes)))
         framed = any(":" in unit.process for unit in units)
         cut = [
@@ -175,6 +177,13 @@ class GatheredRanks:
             shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
         )  # fmt: skip
 
+    def products(self, process: JobProcess) -> frozenset[str]:
+        """The names of a process's GPUs; in a log of one host those that any line names."""
+        named = process.all(nccl_records.GpuName)
+        if not named and len({one.host for one in self.processes.values()} - {""}) < 2:
+            named = self.around.all(nccl_records.GpuName)
+        return frozenset(one.product for one in named)
+
     def names(self, name: str) -> dict[int, str]:
         """The names of network devices by index, from the process itself or another one on its host."""
         return self._named[name] or self._of_host.get(self.processes[name].host, {})
@@ -186,7 +195,7 @@ def _order(leg: Leg) -> tuple[str, str, int, int, LogPosition]:
 
 ABOUT_NETWORK = (
     nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
-    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp,
+    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp, nccl_records.OfiNic,
 )  # fmt: skip
 """Records that each rank makes while it chooses its network."""
 

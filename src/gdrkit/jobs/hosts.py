@@ -15,6 +15,7 @@ from msgspec import Struct
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
+from gdrkit.jobs.gpu_names import OF_HARDWARE
 from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 
@@ -142,6 +143,10 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         if code not in FAR or not a_setting_decides(document):
             yield f"`gdr codes {code}` says what to do"
     slow, good = _first(groups, *SLOWER), _first(groups, "direct")
+    if hardware := _hardware(document):
+        if hardware not in {finding.code for finding in certain}:
+            yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
+        return
     if not slow:
         return
     pair = [host for host in (slow, good) if host]
@@ -155,11 +160,36 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         f"in pods: `kubectl cp gdr.pyz {slow}:/tmp/gdr.pyz` and `kubectl exec {slow} -- "
         "python3 /tmp/gdr.pyz doctor`; docs/install.md, One file, says how to make it"
     )
+    yield f"under Slurm: `srun -w {slow} python3 gdr.pyz doctor`, with the same file"
+    if rest := _of_other_causes(document, groups, slow):
+        yield f"the same for {names(rest)}: the path or its causes are others there"
     nodes = f"the nodes of {slow} and of {good}, which does" if good else f"the node of {slow}"
     yield (
         f"to ask whoever has root: GPU memory of {slow} does not reach the network directly; could you run "
         f"`sudo gdr collect` on {nodes}, and send me the files?"
     )
+
+
+def _of_other_causes(document: NcclDocument, groups: Iterable[JobHosts], first: str) -> list[str]:
+    """A host of each kind of the slower ones, by path and causes, beside that of the first."""
+    paths = {host: group.path for group in groups if group.path in SLOWER for host in group.hosts}
+    kinds: dict[str, set[object]] = {host: {path} for host, path in paths.items()}
+    for rank in (rank for job in document.jobs for rank in job.ranks if rank.host in paths):
+        reasons = (*rank.network_reasons, *(reason for leg in rank.legs for reason in leg.reasons))
+        kinds[rank.host] |= {reason.codes for reason in reasons}
+    seen, found = [kinds.get(first)], []
+    for host in sorted(kinds, key=_natural):
+        if kinds[host] not in seen:
+            seen.append(kinds[host])
+            found.append(host)
+    return found
+
+
+def _hardware(document: NcclDocument) -> str:
+    """The kind of GPU that is the first cause of all legs that are not direct; "" if another one is."""
+    first = {why.codes[:1] for why in document.why_not_direct}
+    code = "".join(first.pop()) if len(first) == 1 else ""
+    return code if code in OF_HARDWARE else ""
 
 
 FAR = ("pair-cross-socket", "pair-distant")

@@ -112,6 +112,7 @@ class JobPart(Struct, kw_only=True):
     networks: tuple[str, ...]
     communicators: int
     expected: int | None  # ranks of the largest communicator
+    at_least: bool = False  # that is not printed: its channels name as many
     ranks: list[Rank]
 
 
@@ -169,7 +170,7 @@ class LegCounts(Struct, frozen=True, kw_only=True):
     """Legs by what carries them. A leg is one channel of one rank in one direction over a network."""
 
     ranks: int  # with channels, a communicator or a network in the logs
-    expected: int  # ranks of the communicators, in the logs or not
+    expected: int  # ranks of the communicators, in the logs or not; at least, where only channels name them
     unknown: int  # expected ranks without any line
     channels: int  # of the rank with the most channels
     direct: int
@@ -194,6 +195,7 @@ class RailCrossing(Struct, frozen=True, kw_only=True):
 class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
+    nccl: bool  # any that NCCL prints
     channels: bool
     net: bool
     env: bool

@@ -17,10 +17,11 @@ def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:
     for number, group in enumerate(groups, 1):
         group.sort(key=lambda r: (r.rank is None, r.rank or 0, r.process, r.cuda_device or 0))
         identifiers = {c.identifier for r in group for c in _communicators(gathered, r)}
+        size = max((_size(gathered, r) for r in group), default=0)
         found.append(
             JobPart(
-                number=number, nccl_versions=(), communicators=len(identifiers),
-                expected=max((_size(gathered, r) for r in group), default=0) or None, ranks=group,
+                number=number, nccl_versions=(), communicators=len(identifiers), at_least=not size,
+                expected=size or _named(gathered, group) or None, ranks=group,
                 networks=tuple(sorted({one.network for r in group for one in r.legs if one.network})),
             )
         )  # fmt: skip
@@ -37,6 +38,13 @@ def _size(gathered: GatheredRanks, rank: Rank) -> int:
     placements = gathered.processes[rank.process].all(nccl_records.Placement)
     sizes = [one.ranks for one in _communicators(gathered, rank)] + [one.ranks for one in placements]
     return max(sizes, default=0)
+
+
+def _named(gathered: GatheredRanks, ranks: list[Rank]) -> int:
+    """The fewest ranks that a communicator has whose channels name these ranks and their peers, of which
+    each prints what it does itself; 0 without a channel."""
+    units = (LogUnit(rank.process, rank.cuda_device) for rank in ranks)
+    return max((gathered.highest[unit] + 1 for unit in units if unit in gathered.highest), default=0)
 
 
 def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:

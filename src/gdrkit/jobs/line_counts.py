@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
+from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.ucx_tables import TableLines
 from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
@@ -179,6 +180,8 @@ class Tally:
             found = _warned(message) or found
         if found is None:
             if prefix.device is None:
+                if (named := named_gpu(text)) is not None:
+                    self._record(self._unit(LogUnit(named[0], None)), named[1], position, text, False)
                 for variable in given(text):
                     self._record(self._unit(LogUnit("", None)), variable, position, text, False)
             if _ANY_CHANNEL.match(prefix.message):
@@ -311,8 +314,11 @@ def _screen_without_hosts() -> re.Pattern[str]:
     return re.compile(r"\s+(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
 
 
-_BARE = regex(rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x)")
-"""Messages that people paste without the frame."""
+_BARE = regex(
+    rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x|GPU \d+: )"
+    rb"|(?:\[\d+,\d+\]<\w+>:? ?|\d+: ?)?# +Rank +\d"
+)
+"""Messages that people paste without the frame, and lines that name a GPU."""
 
 
 def _candidates(shapes: set[bytes]) -> list[bytes]:

@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.stream import STREAMS_LIMIT
+from gdrkit.facts.manifest_excerpts import is_manifest
 from gdrkit.formats.compressed import compression, damage, decoder
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.utf_16 import MARKS, in_utf_8
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.jobs.written import LONGEST_BYTES, NOTE, nccl_text
@@ -91,7 +93,8 @@ def sections(files: list[str]) -> list[LogSection]:
             continue
         with _opened(path) as file:
             size, head = os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES)
-            if size < 2 * SECTION_BYTES or compression(head) or Unwrapper(head).kind in ("cri", "json"):
+            whole = compression(head) or head.startswith(MARKS) or Unwrapper(head).kind in ("cri", "json")
+            if whole or size < 2 * SECTION_BYTES:
                 found.append(LogSection(number))
                 continue
             edges = [0, *(_line_start(file, at) for at in range(SECTION_BYTES, size, SECTION_BYTES)), size]
@@ -135,8 +138,15 @@ def count(tally: Tally, number: int, section: LogSection, path: str, progress: C
         if packed:
             pieces = _unpacked(packed, head, pieces)
             head = next(pieces, b"")
+        if head.startswith(MARKS):
+            pieces = in_utf_8(chain((head,), pieces))
+            head = next(pieces, b"")
+        if not head.strip():
+            return "empty"
         if b"\0" in head[:HEAD_BYTES]:
             return "not a text file"
+        if _is_manifest(head):
+            return f"a manifest, not a log: gdr config check {path}"
         if not packed and section.end < 0 and len(head) <= LONGEST_BYTES:
             more = next(pieces, b"")
             text = None if more else nccl_text(Unwrapper(head[:HEAD_BYTES]).feed(head))
@@ -153,6 +163,10 @@ def count(tally: Tally, number: int, section: LogSection, path: str, progress: C
         if path != STDIN:
             stream.close()
     return ""
+
+
+def _is_manifest(head: bytes) -> bool:
+    return b"apiVersion" in head and is_manifest(head[:HEAD_BYTES].decode("utf-8", "replace").splitlines())
 
 
 def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: Iterator[bytes]) -> None:

@@ -26,7 +26,8 @@ class PastedJob(Struct, frozen=True):
         """Whether the log decides anything, or is the whole text."""
         found = self.log
         shows = found.refused or found.why_not_direct or found.errors or found.diagnostics or found.ucx
-        return self.text.is_log or found.verdict.state != "unknown" or bool(shows)
+        direct = found.counts.direct or found.counts.nvlink
+        return self.text.is_log or found.verdict.state != "unknown" or bool(shows or direct)
 
 
 def pasted_job(

@@ -5,6 +5,7 @@ The order is NCCL's own: src/graph/paths.cc, ncclTopoCheckGdr(). A missing line 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.gpu_names import OF_HARDWARE, left_by
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.messages.verbs_failures import OPEN_DEVICE
 from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
@@ -22,6 +24,8 @@ from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
 from gdrkit.verdict.makers import needs_nvidia
 
+ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
+"""Stands for the name of a device, in the text of reasons that differ in nothing else."""
 LOCAL_ID = (1 << 56) - 1
 """The bits of an id that number a device within its host; those above are the host: src/graph/topo.h,
 NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
@@ -61,12 +65,19 @@ class ReasonFinder:
             found = [*self._settings(process, leg), *self._lines(process, rank, leg)]
         if not found:
             found = [self._not_printed(process, rank, leg)]
-        found = [self._of_maker(reason) for reason in found]
+        found = [self._left(process, reason) for reason in found]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
 
-    def _of_maker(self, reason: LegReason) -> LegReason:
-        """A reason without causes that only GPUs of NVIDIA have, if the log is of AMD's library."""
-        return replace(reason, codes=without_nvidia(reason.codes)) if self.gathered.is_rccl else reason
+    def _left(self, process: JobProcess, reason: LegReason) -> LegReason:
+        """A reason with the causes that the GPUs have: those of AMD, or those that the log names."""
+        if self.gathered.is_rccl:
+            return replace(reason, codes=without_nvidia(reason.codes))
+        products = self.gathered.products(process)
+        codes = left_by(reason.codes, products)
+        text = reason.text
+        if codes != reason.codes and codes[0] in OF_HARDWARE:
+            text = f"{text}; the log names its GPU: {', '.join(sorted(products))}"
+        return replace(reason, text=text, codes=codes)
 
     def refused(self, process: JobProcess) -> Iterator[LegReason]:
         """What lines refuse for a process, with or without a channel that shows the result."""
@@ -81,9 +92,15 @@ class ReasonFinder:
 
     def refused_devices(self, process: JobProcess) -> Iterator[LegReason]:
         """Why network devices of a process have no GPUDirect RDMA, regardless of the GPU."""
+        alike: dict[tuple[str, tuple[str, ...]], tuple[LegReason, list[str]]] = {}
         for device, entry in process.all(nccl_records.NetDevice).items():
             if not device.enabled and device.network not in nccl_records.TCP:
-                yield self._of_maker(self._no_nic_side(process, device, self.gathered.where(entry.position)))
+                reason = self._no_nic_side(process, device, self.gathered.where(entry.position))
+                reason = self._left(process, reason)
+                text = re.sub(rf"(?<![\w.-]){re.escape(device.device)}(?![\w-])", ITS_DEVICE, reason.text)
+                alike.setdefault((text, reason.codes), (reason, []))[1].append(device.device)
+        for (text, _), (reason, some) in alike.items():
+            yield replace(reason, text=text.replace(ITS_DEVICE, ", ".join(some)))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
                 yield LegReason(remark.text, NO_GDR, self.gathered.where(entry.position))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-from gdrkit.formats.container_log import CRI, logged_line
+from gdrkit.formats.container_log import BOX_END, BOX_START, CRI, logged_line
 
 PARTIAL_BYTES = 1 << 16
 """How much of a line that a runtime split is joined again. Both split at 16 KiB."""
@@ -43,6 +43,8 @@ class Unwrapper:
             chunk = _stamp().sub(b"", chunk)
         if b"\x1b" in chunk:
             chunk = _colour().sub(b"", chunk)
+        if b"\xe2\x94" in chunk or b"\xe2\x95" in chunk:  # U+2500 to U+257F
+            chunk = _box().sub(b"", chunk)
         if b"**" in chunk:  # Markdown's emphasis, which no line of NCCL has
             chunk = chunk.replace(b"**", b"")
         return chunk
@@ -75,6 +77,11 @@ def _cri() -> re.Pattern[bytes]:
 @functools.cache
 def _stamp() -> re.Pattern[bytes]:
     return re.compile(rb"(?m)^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.,:Z+-]*\]? ")
+
+
+@functools.cache
+def _box() -> re.Pattern[bytes]:
+    return re.compile(f"(?m){BOX_START}|{BOX_END}".encode())
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
+from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.setting_codes import codes_of
 
 UNSET = "unset"
@@ -23,6 +24,8 @@ OF_THE_PATH = (
     "NCCL_NET_PLUGIN",
 )  # fmt: skip
 """Variables that decide whether a path is direct."""
+WITH_CARE = ("SYS",)
+"""Levels with which traffic crosses sockets, where some CPUs forward it more slowly than a copy costs."""
 _PLAIN = regex(r"[\w.,:^=-]{1,80}", re.ASCII)
 """A value that a shell reads as it stands: a log is written by others."""
 
@@ -52,7 +55,9 @@ def setting_advice(name: str, values: Mapping[str, Iterable[str]], job: JobPart)
         if other == UNSET
         else f"{'have' if several else 'has'} {other}"
     )
-    return f"set {name}={value} on all ranks: {hosts} {lacks}", decides
+    far = name == LEVEL and gdr_level(value, "") in WITH_CARE
+    caution = "; across sockets it is slower on some machines: `gdr bench` compares" if far else ""
+    return f"set {name}={value} on all ranks: {hosts} {lacks}{caution}", decides
 
 
 def _hosts(processes: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.jobs.diagnostics_text import diagnostics_rows
-from gdrkit.jobs.document import NcclDocument
+from gdrkit.jobs.document import NcclDocument, at_least
 from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
 from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
 from gdrkit.report.rack_traffic import rack_line
@@ -42,19 +42,25 @@ def text(
 
 def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
+    slower = document.verdict.state == "blocked" and any(group.path in SLOWER for group in groups)
+    steps = list(next_steps(document, groups)) if slower else []
     yield from _head(document, groups)
+    yield from _hosts(document, groups)
+    if steps:
+        yield 0, "head", "Next"
+        yield from ((2, "", step) for step in steps)
+        yield 0, "", ""
     if brief:
-        yield from _hosts(document, groups)
         yield 0, "note", "`gdr nccl LOG` shows the rest"
         return
-    yield from _hosts(document, groups)
     if document.findings:
         yield 0, "head", "Findings"
-        told = bool(headline(groups))  # the steps are at the head
         for finding in document.findings:
             yield from _finding(finding)
-            if not told:
-                yield 6, "", f"next: {finding.todo or _page_of(finding.code)}"
+            step = finding.todo or _page_of(finding.code)
+            at_head = headline(groups) or any(step == one or f" {finding.code}`" in one for one in steps)
+            if not at_head:
+                yield 6, "", f"next: {step}"
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
@@ -86,18 +92,15 @@ def _notes(document: NcclDocument) -> Iterator[Row]:
             "note",
             f"NCCL {version} is newer than this gdrkit: lines of unknown forms are skipped",
         )
-    legs = document.counts
-    only_ucx = document.ucx is not None and not document.jobs
-    if (
-        not document.logged.net
-        and not only_ucx
-        and not (legs.nvlink and not legs.bounced and not legs.socket)
-    ):
+    legs, state = document.counts, document.verdict.state
+    without_result = state == "unknown" and document.jobs and not legs.direct and not legs.nvlink
+    if not document.logged.net and (legs.bounced or without_result):
+        yield 0, "", ""
         yield (
             0,
             "note",
-            "The log has no line about the GPUs and NICs between which NCCL allows the direct path. That "
-            f"proves nothing: NCCL prints such lines only with {ASK}.",
+            "This log has no line about which GPU may go directly to which NIC: NCCL prints them only with "
+            f"{ASK}.",
         )
 
 
@@ -115,7 +118,9 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
         )
         name = f"job {job.number}: " if len(document.jobs) > 1 else ""
-        of = f"{len(job.ranks)} of " if job.expected and job.expected != len(job.ranks) else ""
+        of = ""
+        if job.expected and job.expected != len(job.ranks):
+            of = f"{len(job.ranks)} of {at_least((job,))}"
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
         hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
@@ -124,9 +129,7 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
 
 
 def _hosts(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
-    """The hosts that differ, where ranks are too many to be read one by one, and what to run there."""
-    if not headline(groups):
-        return
+    """The hosts that differ, where ranks are too many to be read one by one."""
     if sum(group.path in SLOWER for group in groups) > 1 and document.counts.ranks > EACH:
         yield 0, "head", "Hosts"
         for group in groups[:EACH]:
@@ -134,10 +137,6 @@ def _hosts(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row
         if len(groups) > EACH:
             yield 2, "note", f"and {len(groups) - EACH} more kinds: gdr nccl --all"
         yield 0, "", ""
-    yield 0, "head", "Next"
-    for step in next_steps(document, groups):
-        yield 2, "", step
-    yield 0, "", ""
 
 
 def _finding(finding: JobFinding) -> Iterator[Row]:
@@ -235,6 +234,19 @@ def _rails(document: NcclDocument) -> Iterator[Row]:
     of = _count(found.checked, "connection")
     yield 2, "", f"{found.count:,} of {of} with both ends in the logs cross rails: {ends}"
     yield 6, "quote", str(found.line)
+    hosts = {
+        rank.host
+        for job in document.jobs
+        for rank in job.ranks
+        if rank.rank in (found.sender, found.receiver)
+    }
+    if len(hosts) == 1 and "" not in hosts:
+        yield (
+            6,
+            "",
+            "both ranks are on one host, where NCCL takes a NIC if P2P and shared memory are off or slower: "
+            "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_SHM_DISABLE",
+        )
     yield 6, "", "such traffic needs a route between rails; NCCL_CROSS_NIC=0 keeps it on one"
     yield 0, "", ""
 

@@ -93,6 +93,10 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     return version_too_old(node, NCCL, "dmabuf")
 
 
+OWN_OR_NEEDED = "IB, or the plugin that these NICs need, as EFA and Slingshot do"
+"""Networks of which nothing is wrong: NCCL's own code drives devices of libibverbs alone."""
+
+
 @rule(
     "net-plugin-replaced",
     Layer.LIBRARY,
@@ -134,7 +138,7 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
             if name not in ("IB", "Socket"):
                 return Failed(
                     seen=f"Using network {name}",
-                    expected="IB",
+                    expected=OWN_OR_NEEDED,
                     subject=node.describe_line(log.path, found.line),
                 )
         if networks:

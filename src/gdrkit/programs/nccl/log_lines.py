@@ -36,20 +36,20 @@ def frame(line: str) -> Frame:
     mark = _mark().search(line) if "NCCL" in line else None
     if mark is None:
         return Frame("", None, line.strip().lstrip("#>|* "))
-    message = line[mark.end() :]
+    message = line[mark.end() :].rstrip().removesuffix(" |").rstrip()  # the side of a table or a box
     cut = _mark().search(message) is not None
     head = line[max(0, mark.start() - HEAD_CHARACTERS) : mark.start()]
     found = (_frame_of_process() if mark["level"] in WITHOUT_DEVICE else _frame()).search(head)
     if found is None:
         alone = re.search(r"\[(-?\d{1,4})\](?:\s+\S+){0,3}\s*$", head)
-        return Frame(_tag(head), int(alone[1]) if alone else None, message.rstrip(), cut)
+        return Frame(_tag(head), int(alone[1]) if alone else None, message, cut)
     before = head[: found.start()]
     cut = cut or re.search(r"[\w.-]:(?:\d+|X+):$", before) is not None
     parts = found.groupdict()
     host = parts.get("name") or parts["host"] or _tag(before)
     process = f"{host}:{parts.get('process') or parts['pid']}"
     device = parts.get("device")
-    return Frame(process, None if device is None else int(device), message.rstrip(), cut)
+    return Frame(process, None if device is None else int(device), message, cut)
 
 
 def is_framed(line: str) -> bool:

@@ -278,6 +278,13 @@ class OfiNic(Struct, frozen=True):
     address: str
 
 
+class GpuName(Struct, frozen=True):
+    """The name of a process's GPU, which another program prints."""
+
+    device: int
+    product: str
+
+
 class Remark(Struct, frozen=True):
     """Another relevant line, by the name of its template."""
 
@@ -288,7 +295,7 @@ class Remark(Struct, frozen=True):
 NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
     | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
-    | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark
+    | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName
     | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine
 )  # fmt: skip
 
