@@ -97,3 +97,37 @@ def test_that_amd_s_driver_finds_no_peer_memory_api_is_about_the_rdma_stack():
     found = explained(f"kfd kfd: added device 1002:738c, ROCm\n{line}").answer
 
     assert (found.cause, found.sureness) == ("rdma-lacks-peer-api", "likely")
+
+
+RANKS = "".join(
+    f"#  Rank  {rank} Group  0 Pid  {1300 + rank} on  {host} device  0 [000f:01:00] {{gpu}}\n"
+    for rank, host in enumerate(("left", "right"))
+)
+RESULT = "  {size} 268435456     float    none      -1   1000.0   {busbw}  {busbw}      0\n"
+
+
+def _run(busbw: float, gpu: str = "NVIDIA GB10", size: int = 1 << 30, more: str = "") -> str:
+    return RANKS.format(gpu=gpu) + HEADER + RESULT.format(size=size, busbw=busbw) + more
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (_run(3.04), "several", "a low rate, of which the GPU is not the cause"),
+        (_run(21.7), "several", "less than two machines with GB10 reach"),
+        (_run(21.9), "no-problem", "what two machines with GB10 reach"),
+        (_run(3.04, size=1 << 20), "no-problem", "not whether the rate is good"),  # latency limits it
+        (_run(3.04, gpu="NVIDIA H200"), "no-problem", "not whether the rate is good"),
+    ],
+)
+def test_a_rate_on_an_integrated_gpu_is_compared_with_what_such_machines_reach(
+    text: str, kind: str, words: str
+):
+    found = explained(text).answer
+    assert (found.kind, found.cause) == (kind, None)
+    assert words in found.sentence and "gdr estimate --measured" in found.now[0]
+
+
+def test_a_rate_is_not_the_answer_where_a_line_fails():
+    failed = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+    assert explained(failed + _run(3.04)).answer.cause == "gpu-integrated"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
     TOPOLOGY,
@@ -18,6 +19,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import (
+    BELOW_SPARKS,
     BENCHMARKS,
     CARRIED_NOTHING,
     CONTIGUOUS,
@@ -25,7 +27,9 @@ from gdrkit.explain.measured import (
     DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
+    LIKE_SPARKS,
     LOSSES,
+    NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
     PERFTEST,
@@ -85,6 +89,22 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     )
 
 
+COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
+FIND_OUT = (
+    "Name both RDMA devices of the cable in NCCL_IB_HCA (`gdr config nccl-env`), set MTU 9000 on both nodes,"
+    " and run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows which network NCCL took."
+)
+
+
+def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
+    """What nccl-tests measured where all that the text proves is a GPU without a direct path: NCCL goes
+    through host memory there, which is why no test failed, and no reason for a low rate. None if a line
+    shows a failure, or if nothing was measured."""
+    measures = any(fact.name == NCCL_TESTS for machine in machines for fact in machine.known)
+    fails = any(line.fails for machine in machines for line in machine.open)
+    return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
+
+
 def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
     """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
     facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
@@ -96,12 +116,12 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return _slow(facts[SLOW])
     if LOSSES in facts:
         return _lossy(facts[LOSSES])
+    if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
+        return _below(facts[NCCL_TESTS])
     if benchmarks:
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
-            now = (
-                "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is.",
-            )
+            now = (COMPARE,)
         shown = benchmarks
     elif TOPOLOGY in facts and "`" in facts[TOPOLOGY].value:
         words = "no GPU of this matrix is far from its nearest NIC"
@@ -126,6 +146,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
     what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
+    if benchmarks and LIKE_SPARKS in words:
+        what = "no problem"
     works = PERFTEST in facts and any(of in facts[PERFTEST].value for of in (OF_A_GPU, OF_ANOTHER))
     return plain(
         AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
@@ -177,6 +199,17 @@ def _slow(fact: KnownFact) -> Answer:
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(" ".join(todo.split()),),
         others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _below(fact: KnownFact) -> Answer:
+    """A run that is slower than such machines are; its GPUs are theirs."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a low rate, of which the GPU is not the cause. nccl-tests measured"
+        f" {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(f"{COMPARE} {FIND_OUT}",),
     )
 
 

@@ -11,7 +11,7 @@ from gdrkit.explain.readings import port_states
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.nccl_tests import NcclRow
+from gdrkit.formats.nccl_tests import NcclRow, NcclTest
 from gdrkit.formats.perftest import PerftestRow
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
@@ -67,6 +67,13 @@ def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
+SPARKS_REACH = "two machines with GB10 reach over one cable, 22 to 26 GB/s"
+"""174.6 to 205.4 Gb/s: docs/measurements.md and docs/sparks.md; NVIDIA's dgx-spark-playbooks, performance
+benchmarking guide, 189.85. Their one NIC is soldered, with two PCIe links of four lanes."""
+BELOW_SPARKS, LIKE_SPARKS = f", less than {SPARKS_REACH}", f", what {SPARKS_REACH}"
+LEAST_OF_SPARKS, LARGE_BYTES = 21.8, 1 << 28
+"""The lowest of those rates, and the size of a message from which runs reach them."""
+
 IN_CHANNEL = "/GDRDMA"
 """In NCCL's line about a channel that accesses GPU memory directly: transport/net.cc, sendSetup()."""
 
@@ -93,7 +100,13 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         where = f", {plural(len(run.ranks), 'GPU')} on {plural(len(run.hosts), 'host')}" if whole else ""
         program = f"{run.program} " if run.program else ""
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
+        if whole and _of_two_sparks(run) and row.size_bytes >= LARGE_BYTES:
+            value += LIKE_SPARKS if rate >= LEAST_OF_SPARKS else BELOW_SPARKS
         yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
+
+
+def _of_two_sparks(run: NcclTest) -> bool:
+    return len(run.hosts) == 2 and {rank.product for rank in run.ranks} == {"NVIDIA GB10"}
 
 
 def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
