@@ -42,6 +42,7 @@ from gdrkit.explain.ranking import (
     Candidate,
     brings_about,
     is_of_a_program,
+    needs_no_module,
 )
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
@@ -241,7 +242,9 @@ def _other_failures(
 
 
 def _explains(code: str, line: OpenLine) -> bool:
-    return any(code == other or brings_about(code, other) for other in line.codes)
+    return needs_no_module(code, line.subject) or any(
+        code == other or brings_about(code, other) for other in line.codes
+    )
 
 
 def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> set[str]:

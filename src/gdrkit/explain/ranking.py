@@ -29,6 +29,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.rules.capabilities import OF_ITS_OWN, REGISTRATION, Capability
 from gdrkit.rules.rule import CauseTrait
 from gdrkit.verdict.cells import programs_of
@@ -115,7 +116,7 @@ def is_foreign(code: str, topics: Topics) -> bool:
 def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool) -> float:
     """The weight of a product that people name: it must fit what fails, and follows what is proven."""
     lines = [line for line in opened if line.codes != (code,)]
-    if any(code in line.codes for line in lines):
+    if any(code in line.codes or needs_no_module(code, line.subject) for line in lines):
         return HARDWARE
     if not (
         (topics.rdma and topics.direct)
@@ -165,6 +166,13 @@ def brings_about(deeper: str, code: str) -> bool:
         and deeper != code
         and CauseTrait.NOT_LOADED in rule_of(code).traits
     )
+
+
+def needs_no_module(code: str, module: str) -> bool:
+    """Whether a module that does not load is of no consequence: nvidia-peermem, on hardware that can use
+    neither direct path."""
+    permanent = code in HARDWARE_CODES and rule_of(code).permanent >= set(REGISTRATION)
+    return permanent and module == PEERMEM
 
 
 SUPPORTED = 1.5
@@ -339,8 +347,12 @@ def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
 
 
 def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
-    """Whether a program fails with what a product brings about."""
-    return any(brings_about(code, line.codes[0]) for line in opened if line.printed and line.codes)
+    """Whether a program fails with what a product brings about, or with what matters nowhere there."""
+    return any(
+        brings_about(code, line.codes[0]) or needs_no_module(code, line.subject)
+        for line in opened
+        if line.printed and line.codes
+    )
 
 
 def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:
