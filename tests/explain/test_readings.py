@@ -204,17 +204,17 @@ def test_ulimit_prints_the_limit_of_locked_memory_alone():
 
 
 @pytest.mark.parametrize(
-    ("capable", "status", "surely"),
+    ("capable", "status"),
     [
-        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM L1", "Speed 16GT/s, Width x8", False),
-        ("", "Speed 8GT/s (downgraded), Width x4 (downgraded)", False),
-        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16", "Speed 16GT/s (ok), Width x8 (downgraded)", False),
+        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM L1", "Speed 16GT/s, Width x8"),
+        ("", "Speed 8GT/s (downgraded), Width x4 (downgraded)"),
+        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16", "Speed 16GT/s (ok), Width x8 (downgraded)"),
     ],
 )
-def test_a_narrower_link_in_an_excerpt_is_likely_degraded(capable: str, status: str, surely: bool):
+def test_a_narrower_link_in_an_excerpt_may_be_degraded(capable: str, status: str):
     excerpt = f"\t\t{capable}\n\t\tLnkSta:\t{status}\n"
     answer = explained(excerpt).answer
-    assert (answer.cause, answer.sureness == "certain") == ("link-degraded", surely)
+    assert (answer.cause, answer.sureness) == ("link-degraded", "possible")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import (
     ASKED,
     NO_ERROR,
+    ONE_END,
     SET,
     STATE,
     UNDECIDED,
@@ -63,8 +64,8 @@ HANGS = ("acs-redirect", "iommu-translating")
 """What makes the direct path hang without an error: NCCL user guide, Troubleshooting, PCI Access Control
 Services."""
 
-NO_FAILURE = (ASKED, SET, STATE, NO_ERROR)
-"""Notes of lines that suggest their only cause no more than as possible."""
+NO_FAILURE = (ASKED, SET, STATE, NO_ERROR, ONE_END)
+"""How notes end of lines that suggest their only cause no more than as possible."""
 
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
@@ -232,10 +233,15 @@ OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
 """Causes that a failed registration of memory has only if the memory is a GPU's."""
 
 
+OF_A_NIC = ("link-degraded", "port-slower-than-others")
+"""What slows a NIC, whatever the GPU is."""
+
+
 def _is_beside(code: str, machine: TextMachine) -> bool:
     """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
     about something else, such as a port, then leads."""
     codes = {one for line in machine.open if line.fails and line.note != NO_ERROR for one in line.codes}
+    codes |= {found.code for found in machine.established if found.code in OF_A_NIC}
     settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
     return code == "gpu-integrated" and bool(codes) and not settled
 
@@ -308,7 +314,7 @@ def _of_line(
             code=code,
             weight=_hardware_weight(code, topics, opened, proven=proven) if named else weight,
             sureness=Sureness.LIKELY
-            if only and not (line.claimed or listed) and line.note not in NO_FAILURE
+            if only and not (line.claimed or listed) and not line.note.endswith(NO_FAILURE)
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
