@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
@@ -112,12 +112,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
     now: tuple[str, ...] = ()
-    if SLOW in facts:
-        return _slow(facts[SLOW])
-    if LOSSES in facts:
-        return _lossy(facts[LOSSES])
-    if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
-        return _below(facts[NCCL_TESTS])
+    if (trouble := _trouble(facts)) is not None:
+        return trouble
     if benchmarks:
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
@@ -156,6 +152,17 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         lines=quoted,
         now=now,
     )
+
+
+def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
+    """What may be a fault although nothing failed; None if there is none."""
+    if SLOW in facts:
+        return _slow(facts[SLOW])
+    if LOSSES in facts:
+        return _lossy(facts[LOSSES])
+    if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
+        return _below(facts[NCCL_TESTS])
+    return None
 
 
 def of_another(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
