@@ -34,6 +34,15 @@ def test_it_is_not_called_harmless_where_a_job_fails_without_the_module():
     assert "Often nothing" not in as_text(explained(failing))
 
 
+@pytest.mark.parametrize("mark", ["'", '"', "`", "", "\u2019"])
+def test_the_error_is_the_same_without_its_quotation_marks(mark: str):
+    for error in (EINVAL, REJECTED):
+        written = error.replace("'", mark)
+        assert codes_of(f"{written}\n") == codes_of(f"{error}\n")
+        assert codes_of(f"{written.replace('nvidia_peermem', 'nvidia_uvm')}\n")[:1] != ["peermem-stub"]
+    assert codes_of("it could not insert nvidia_peermem: an Invalid argument\n") == []
+
+
 def test_of_another_module_nothing_is_harmless():
     line = "modprobe: ERROR: could not insert 'nvidia': Invalid argument\n"
     assert "Often nothing" not in as_text(explained(line))
