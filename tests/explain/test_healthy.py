@@ -131,3 +131,29 @@ def test_a_rate_on_an_integrated_gpu_is_compared_with_what_such_machines_reach(
 def test_a_rate_is_not_the_answer_where_a_line_fails():
     failed = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
     assert explained(failed + _run(3.04)).answer.cause == "gpu-integrated"
+
+
+LISTED = "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-02cd)\nGPU 1: {} (UUID: GPU-02ce)\n"
+ROW_OF_SMI = (
+    "|   0  NVIDIA GeForce RTX 4090        Off |   00000000:4B:00.0 Off |                  Off |\n"
+    "|   1  NVIDIA RTX 6000 Ada Gene...    Off |   00000000:4C:00.0 Off |                  Off |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LISTED.format("NVIDIA RTX 6000 Ada Generation"), "of product lines that NVIDIA supports: GPU 1"),
+        (ROW_OF_SMI, "of product lines that NVIDIA supports: 0000:4c:00.0"),
+        (LISTED.format("NVIDIA Graphics Device"), "not known to be supported: GPU 1"),
+    ],
+)
+def test_of_a_list_of_unlike_gpus_the_answer_says_which_can(text: str, words: str):
+    found = explained(text)
+    assert (found.answer.kind, found.exit_code) == ("no-problem", 3)
+    assert words in found.answer.sentence
+    assert "peermem" not in " ".join(found.answer.now) and "Spark" not in " ".join(found.answer.now)
+
+
+def test_a_list_of_geforce_alone_is_a_cause():
+    assert explained(LISTED.format("NVIDIA GeForce RTX 4090")).answer.cause == "gpu-consumer"

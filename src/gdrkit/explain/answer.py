@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails, needs_path
-from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
+from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import (
@@ -203,6 +203,8 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
     if not closed:
         return None
     found, machine = closed[0]
+    if (mixed := mixed_gpus(machine, found.code)) is not None:
+        return mixed
     title, steps = code_page(found.code)
     loads = CauseTrait.NOT_LOADED in rule_of(found.code).traits
     installed = found.subject.endswith(".ko")  # the name of its file, which an output shows

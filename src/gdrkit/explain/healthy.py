@@ -42,6 +42,8 @@ from gdrkit.explain.measured import (
     STOPPED,
 )
 from gdrkit.explain.ranking import HANGS
+from gdrkit.facts import gpu_ids
+from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
@@ -163,6 +165,47 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
     if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
         return _below(facts[NCCL_TESTS])
     return None
+
+
+def mixed_gpus(machine: TextMachine, code: str) -> Answer | None:
+    """Which GPUs of a list can never have a direct path, where others may; None where the code is about
+    something else."""
+    names = {fact.name: fact.value for fact in machine.known}
+    never = {one.subject: one for one in machine.notes if one.code == code and one.subject in names}
+    if not never:
+        return None
+    others = {
+        fact.name: _is_supported(fact.value)
+        for fact in machine.known
+        if GPU_LABEL.fullmatch(fact.name) and fact.name not in never
+    }
+    can = "of product lines that NVIDIA supports" if all(others.values()) else "not known to be supported"
+    listed = ", ".join(f"{name} ({names[name]})" for name in others)
+    return plain(
+        AnswerKind.NO_PROBLEM,
+        f"The text shows no failure. GPUs that can use neither direct path: {', '.join(never)}. The others"
+        f" count, and are {can}: {listed}.",
+        machine=machine.name,
+        sureness=Sureness.LIKELY,
+        lines=tuple(proof for one in never.values() for proof in one.proofs[:1]),
+        now=(
+            "For what goes over the network, take the others (CUDA_VISIBLE_DEVICES). `gdr doctor` judges"
+            " each of them, and `gdr topo` shows its nearest NIC.",
+        ),
+    )
+
+
+CUT = 20
+"""The table of nvidia-smi cuts longer names."""
+
+
+def _is_supported(name: str) -> bool:
+    """Whether NVIDIA supports boards of a name, or all whose names begin like one that is cut."""
+    cut = len(name) >= CUT and any(known.startswith(name) for known in gpu_ids.SUPPORTED.values())
+    return cut or gpu_ids.supported_name(name) != ""
+
+
+GPU_LABEL = regex(r"GPU \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def of_another(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
