@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gdrkit.explain.measured import NIXLBENCH, measured
 from gdrkit.explain.pasted_host import PastedHost
 from tests.explain.explaining import explained
@@ -82,3 +84,24 @@ def test_each_of_two_runs_of_nccl_tests_quotes_its_own_row():
     found = facts(TITLES, *first, average.format(15.0), TITLES, second, average.format(40.0))
     shown = [(value.partition(" GB/s")[0].split()[-1], line) for _, value, line in found]
     assert shown == [("20", 3), ("40", 6)]
+
+
+PACKETS = f"{RUN[0]}\n Mtu             : {{}}[B]\n Link type       : {{}}\n"
+LINK = "3: {}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {} qdisc mq state UP mode DEFAULT\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PACKETS.format(1024, "Ethernet"), "of 1024 bytes in this run"),
+        (PACKETS.format(4096, "Ethernet"), ""),
+        (PACKETS.format(2048, "IB"), ""),  # what its subnet manager sets
+        (LINK.format("enp1s0f0np0", 1500), "by the Ethernet MTU of 1500 of enp1s0f0np0"),
+        (LINK.format("enp1s0f0np0", 9000), ""),
+        (LINK.format("eno1", 1500), ""),  # no port of an RDMA NIC, as far as its name shows
+    ],
+)
+def test_small_packets_of_roce_are_shown_with_where_the_way_to_larger_ones_is(text: str, words: str):
+    told = [one.value for machine in explained(text).machines for one in machine.known]
+    found = [one for one in told if "gdr codes MTU" in one]
+    assert [words in one for one in found] == [True] * bool(words)

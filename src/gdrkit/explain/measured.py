@@ -32,6 +32,7 @@ DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
 LOSSES, CARRIED_NOTHING = "lost packets", "carried nothing"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
+PACKETS = "RoCE packets"
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
 MOST_LINES = 20_000
@@ -51,6 +52,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_ras(shown)
     yield from _of_priorities(shown)
     yield from _of_losses(shown)
+    yield from _of_packets(shown)
     yield from _of_ports(lines)
 
 
@@ -248,6 +250,36 @@ def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
     if idle:
         value += f"; priority {', '.join(idle)}, which has it, {CARRIED_NOTHING}"
     yield KnownFact(LOSSES, value, line.number, line.text.strip())
+
+
+_MTU = regex(
+    r"\s*(?:\d{1,4}: (?P<port>en\w{1,12}np\d{1,2})(?:@\w{1,15})?: <[A-Z_,0-9-]{1,120}>"
+    r" mtu (?P<frame>\d{3,5})\b"
+    r"|Mtu\s{1,20}: (?P<packet>\d{3,4})\[B\])"
+)
+"""The MTU of the interface of an RDMA NIC, as iproute2 prints it, and that of a connection, as perftest
+does."""
+LARGE_PACKET = 4096
+"""The largest packet of RDMA. An Ethernet MTU below it, with headers, leads to smaller ones: Linux
+include/rdma/ib_addr.h, iboe_get_mtu()."""
+
+
+def _of_packets(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """That packets of RoCE are smaller than they could be: NICs need more of them for the same rate."""
+    ethernet = any("Link type" in line.text and line.text.endswith(": Ethernet") for line in shown)
+    for line in shown:
+        found = _MTU.match(line.text)
+        if found is None or int(found["frame"] or found["packet"]) > LARGE_PACKET:
+            continue
+        if found["port"]:
+            value = f"smaller than 4096 bytes, by the Ethernet MTU of {found['frame']} of {found['port']}"
+        elif ethernet and int(found["packet"]) < LARGE_PACKET:
+            value = f"of {found['packet']} bytes in this run, where 4096 are possible"
+        else:
+            continue
+        told = f"{value}; `gdr codes MTU` prints how to raise it"
+        yield KnownFact(PACKETS, told, line.number, line.text.strip())
+        return
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
