@@ -105,3 +105,34 @@ def test_small_packets_of_roce_are_shown_with_where_the_way_to_larger_ones_is(te
     told = [one.value for machine in explained(text).machines for one in machine.known]
     found = [one for one in told if "gdr codes MTU" in one]
     assert [words in one for one in found] == [True] * bool(words)
+
+
+PEERS = """[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
+Device: 0, NVIDIA RTX A4000, pciBusID: 5, pciDeviceID: 0, pciDomainID:0
+Device=0 CAN Access Peer Device=1
+Device=1 {} Access Peer Device=0
+P2P Connectivity Matrix
+     D\\D     0     1
+     0\t     1     1
+"""
+
+
+@pytest.mark.parametrize(("other", "pairs"), [("CAN", "2 of 2 pairs"), ("CANNOT", "1 of 2 pairs")])
+def test_access_from_gpu_to_gpu_is_said_to_show_nothing_of_a_nic(other: str, pairs: str):
+    answer = explained(PEERS.format(other)).answer
+    assert (answer.kind, answer.cause) == ("no-problem", None)
+    assert pairs in answer.sentence and answer.sentence.endswith("nothing of the way to a NIC.")
+
+
+def test_an_error_of_the_access_from_gpu_to_gpu_is_one_of_something_else():
+    error = 'CUDA error at simpleP2P.cu:91 code={}({}) "{}(gpuid[1], 0)"\n'
+    peers = explained(
+        error.format(217, "cudaErrorPeerAccessUnsupported", "cudaDeviceEnablePeerAccess")
+    ).answer
+    assert peers.kind == "elsewhere" and "nothing of the way to a NIC" in peers.sentence
+    other = explained(error.format(2, "cudaErrorMemoryAllocation", "cudaMalloc")).answer
+    assert other.kind == "nothing" and "simpleP2P.cu:91" in other.lines[0].text
+
+
+def test_the_words_of_peer_access_in_a_sentence_are_no_output():
+    assert explained("On my cards peer access from GPU 0 to GPU 1 says No.\n").answer.kind == "no-output"

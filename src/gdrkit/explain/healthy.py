@@ -32,6 +32,7 @@ from gdrkit.explain.measured import (
     NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
+    PEERS,
     PERFTEST,
     PORTS,
     PRIORITIES,
@@ -132,7 +133,7 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         other = RankedCause("port-down", code_page("port-down")[0], down.line)
         proof = (QuotedLine(down.line or 1, down.text),)
         return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
-    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS) if name in facts]:
+    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS) if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
         if PORTS in facts and RATES not in facts:

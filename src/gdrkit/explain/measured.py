@@ -32,6 +32,7 @@ DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
 LOSSES, CARRIED_NOTHING = "lost packets", "carried nothing"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
+PEERS = "access from GPU to GPU"
 PACKETS = "RoCE packets"
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
@@ -53,6 +54,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_priorities(shown)
     yield from _of_losses(shown)
     yield from _of_packets(shown)
+    yield from _of_peers(shown)
     yield from _of_ports(lines)
 
 
@@ -280,6 +282,26 @@ def _of_packets(shown: list[TextLine]) -> Iterator[KnownFact]:
         told = f"{value}; `gdr codes MTU` prints how to raise it"
         yield KnownFact(PACKETS, told, line.number, line.text.strip())
         return
+
+
+_PEER = regex(
+    r"\s{0,4}(?:Device=\d{1,3} (?P<can>CAN|CANNOT) Access Peer Device=\d"
+    r"|> Peer access from .{1,80} -> .{1,80} : (?P<answer>Yes|No)\b)"
+)
+"""What CUDA says of two GPUs. Source: NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P."""
+
+
+def _of_peers(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """Whether GPUs access each other's memory, which shows nothing of a NIC."""
+    pairs = [(line, found) for line in shown if (found := _PEER.match(line.text))]
+    if not pairs:
+        return
+    can = sum((found["can"] or found["answer"]) in ("CAN", "Yes") for _, found in pairs)
+    value = (
+        f"CUDA lets GPUs access each other for {can} of {plural(len(pairs), 'pair')}; that shows nothing of"
+    )
+    value += " the way to a NIC"
+    yield KnownFact(PEERS, value, pairs[0][0].number, pairs[0][0].text.strip())
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
