@@ -155,5 +155,15 @@ def test_of_a_list_of_unlike_gpus_the_answer_says_which_can(text: str, words: st
     assert "peermem" not in " ".join(found.answer.now) and "Spark" not in " ".join(found.answer.now)
 
 
+def test_a_gpu_that_lacks_one_path_is_not_said_to_lack_both():
+    old = "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-2)\n"
+    assert "neither direct path" not in explained(old).answer.sentence
+
+
+def test_a_module_that_is_not_loaded_is_no_gpu():
+    found = explained("$ lsmod | grep peermem\n$\n").answer
+    assert found.kind == "several" and "is not loaded" in found.sentence
+
+
 def test_a_list_of_geforce_alone_is_a_cause():
     assert explained(LISTED.format("NVIDIA GeForce RTX 4090")).answer.cause == "gpu-consumer"

@@ -12,7 +12,7 @@ MOST_WORDS = 60
 WORDS = {
     "topo": "nic nics hca hcas nearest closest near topology affinity distance numa switch pcie socket path",
     "estimate": (
-        "bandwidth speed fast slow slower throughput gbit gbps gb rate cable cables latency limit expect"
+        "bandwidth speed fast slow slower throughput gbit gbps rate cable cables latency limit expect"
         " ceiling gain"
     ),
     "bench": "measure benchmark bench test",

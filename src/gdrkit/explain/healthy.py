@@ -48,6 +48,7 @@ from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
+from gdrkit.rules.capabilities import REGISTRATION
 
 
 def working(
@@ -168,20 +169,32 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
     return None
 
 
+CUT = 20
+"""The table of nvidia-smi cuts longer names."""
+
+
+def _is_supported(name: str) -> bool:
+    """Whether NVIDIA supports boards of a name, or all whose names begin like one that is cut."""
+    cut = len(name) >= CUT and any(known.startswith(name) for known in gpu_ids.SUPPORTED.values())
+    return cut or gpu_ids.supported_name(name) != ""
+
+
+GPU_LABEL = regex(r"GPU \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
 def mixed_gpus(machine: TextMachine, code: str) -> Answer | None:
     """Which GPUs of a list can never have a direct path, where others may; None where the code is about
     something else."""
-    names = {fact.name: fact.value for fact in machine.known}
-    never = {one.subject: one for one in machine.notes if one.code == code and one.subject in names}
-    if not never:
-        return None
-    others = {
-        fact.name: _is_supported(fact.value)
-        for fact in machine.known
-        if GPU_LABEL.fullmatch(fact.name) and fact.name not in never
+    names = {fact.name: fact.value for fact in machine.known if GPU_LABEL.fullmatch(fact.name)}
+    never = {
+        one.subject: one for one in machine.notes if one.code == code and GPU_LABEL.fullmatch(one.subject)
     }
-    can = "of product lines that NVIDIA supports" if all(others.values()) else "not known to be supported"
-    listed = ", ".join(f"{name} ({names[name]})" for name in others)
+    if not never or not rule_of(code).permanent >= set(REGISTRATION):
+        return None
+    others = {label: name for label, name in names.items() if label not in never}
+    supported = all(map(_is_supported, others.values()))
+    can = "of product lines that NVIDIA supports" if supported else "not known to be supported"
+    listed = ", ".join(f"{label} ({name})" for label, name in others.items())
     return plain(
         AnswerKind.NO_PROBLEM,
         f"The text shows no failure. GPUs that can use neither direct path: {', '.join(never)}. The others"
@@ -194,19 +207,6 @@ def mixed_gpus(machine: TextMachine, code: str) -> Answer | None:
             " each of them, and `gdr topo` shows its nearest NIC.",
         ),
     )
-
-
-CUT = 20
-"""The table of nvidia-smi cuts longer names."""
-
-
-def _is_supported(name: str) -> bool:
-    """Whether NVIDIA supports boards of a name, or all whose names begin like one that is cut."""
-    cut = len(name) >= CUT and any(known.startswith(name) for known in gpu_ids.SUPPORTED.values())
-    return cut or gpu_ids.supported_name(name) != ""
-
-
-GPU_LABEL = regex(r"GPU \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def of_another(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
