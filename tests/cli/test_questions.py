@@ -13,6 +13,7 @@ from gdrkit.cli.questions import MOST_WORDS, WORDS, next_step
     [
         ("which NIC should each GPU use?", "topo"),
         ("what bandwidth should I expect", "estimate"),
+        ("why only 25 GB/s with two cables between two DGX Sparks", "estimate"),
         ("how to check that my NCCL job uses GDRDMA", "nccl"),
         ("how do I enable GPUDirect RDMA on Ubuntu", "fix"),
         ("How can I prove that RDMA is really used?", "prove"),

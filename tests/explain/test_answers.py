@@ -367,7 +367,11 @@ def test_a_named_product_is_possible_where_a_program_fails_as_it_does_there():
     answer = answered(SPARKS)
     assert (answer.cause, answer.sureness) == ("gpu-integrated", "possible")
     assert [line.line for line in answer.lines[:1]] == [1]
-    assert answered(SPARKS.replace("Invalid argument", "Required key not available")).cause is None
+    for error in ("Required key not available", "Key was rejected by service"):
+        rejected = answered(SPARKS.replace("Invalid argument", error))
+        assert (rejected.cause, rejected.sureness) == ("gpu-integrated", "possible")
+        assert "module-unsigned" in [cause.code for cause in rejected.others]  # words prove no product
+        assert answered(SPARKS.replace("Invalid argument", error).replace("_peermem", "_uvm")).cause is None
 
 
 def test_what_the_cause_does_not_explain_is_told_with_causes_of_its_own():

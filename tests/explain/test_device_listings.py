@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import explained
 
 LINK = (
@@ -14,27 +15,46 @@ NIC = "Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]"
 GPU = "3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)"
 
 
+PORT = "00:01.0 PCI bridge: Intel Corporation Device 460d\n\tBus: primary=00, secondary=41, subordinate=41\n"
+ABOVE = (
+    f"{PORT}\t\tLnkCap:\tPort #2, Speed 32GT/s, Width x16\n"
+    "\t\tLnkSta:\tSpeed 32GT/s, Width x8 (downgraded)\n"
+)
+ENDS = "\t\tLnkCap:\tPort #2, Speed {}GT/s, Width x{}\n\t\tLnkSta:\tSpeed {}, Width {}\n"
+
+
 @pytest.mark.parametrize(
-    ("device", "speed", "width", "seen", "code"),
+    ("device", "speed", "width", "seen"),
     [
-        (NIC, "8GT/s (downgraded)", "x8 (downgraded)", "8 of 32 GT/s and x8 of x16", 1),
-        (NIC, "32GT/s", "x8 (downgraded)", "x8 of x16", 1),
-        (GPU, "32GT/s", "x8 (downgraded)", "x8 of x16", 1),
-        (NIC, "32GT/s", "x16", "", 3),
-        (NIC, "32GT/s (ok)", "x16 (ok)", "", 3),  # pciutils before 3.8
-        (GPU, "2.5GT/s (downgraded)", "x16", "", 3),  # an idle GPU lowers its speed
+        (NIC, "8GT/s (downgraded)", "x8 (downgraded)", "8 of 32 GT/s and x8 of x16"),
+        (NIC, "32GT/s", "x8 (downgraded)", "x8 of x16"),
+        (GPU, "32GT/s", "x8 (downgraded)", "x8 of x16"),
+        (NIC, "32GT/s", "x16", ""),
+        (NIC, "32GT/s (ok)", "x16 (ok)", ""),  # pciutils before 3.8
+        (GPU, "2.5GT/s (downgraded)", "x16", ""),  # an idle GPU lowers its speed
     ],
 )
-def test_a_downgraded_link_is_a_warning(device: str, speed: str, width: str, seen: str, code: int):
-    found = explained(LINK.format(device, speed, width))
-    problems = [one.seen for machine in found.machines for one in machine.established]
+def test_one_end_of_a_link_makes_it_possible_and_both_prove_it(
+    device: str, speed: str, width: str, seen: str
+):
+    card = LINK.format(device, speed, width)
+    found = explained(card)
+    cause = "link-degraded" if seen else None
+    assert (found.answer.cause, found.answer.sureness, found.exit_code) == (cause, "possible", 3)
+    if seen:
+        note = found.machines[0].open[0].note
+        assert note.startswith(f"the link of 41:00.0 runs at {seen}; what the other end")
+        both = explained(f"{ABOVE}{card.partition(chr(10))[2]}")
+        assert (both.answer.sureness, both.exit_code) == ("certain", 1)
 
-    assert problems == ([f"the link of 41:00.0 runs at {seen}"] if seen else [])
-    assert found.exit_code == code
 
-
-PORT = "00:01.0 PCI bridge: Intel Corporation Device 460d\n\tBus: primary=00, secondary=41, subordinate=41\n"
-ENDS = "\t\tLnkCap:\tPort #2, Speed {}GT/s, Width x{}\n\t\tLnkSta:\tSpeed {}, Width {}\n"
+def test_a_degraded_link_leads_where_an_integrated_gpu_is_all_else_that_is_proven():
+    listed = "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-2b2c1d0e-1234-5678-9abc-0123456789ab)\n"
+    card = LINK.format(NIC, "32GT/s", "x8 (downgraded)")
+    for text in (f"{card}{listed}", f"{ABOVE}{card.partition(chr(10))[2]}{listed}"):
+        found = explained(text)
+        assert found.answer.cause == "link-degraded"
+        assert "Also proven\n  The GPU is integrated" in as_text(found)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +89,12 @@ SLOW = "LnkSta: Speed 16GT/s (downgraded), Width x16"
 @pytest.mark.parametrize(
     ("line", "cause", "sureness"),
     [
-        (f"0000:41:00.0   {CAN} {NARROW}", "link-degraded", "certain"),
-        (f"41:00.0 {CAN} {NARROW}", "link-degraded", "certain"),
-        (f"41:00.0: {CAN} {NARROW}", "link-degraded", "certain"),
-        (f"41:00.0\t{NARROW}", "link-degraded", "likely"),  # not what it can be
-        (f"41:00.0 {NIC} Subsystem: X {CAN} LnkCtl: ASPM {NARROW} TrErr- x", "link-degraded", "certain"),
-        (f"41:00.0 {NIC} {CAN} {SLOW}", "link-degraded", "certain"),
+        (f"0000:41:00.0   {CAN} {NARROW}", "link-degraded", "possible"),
+        (f"41:00.0 {CAN} {NARROW}", "link-degraded", "possible"),
+        (f"41:00.0: {CAN} {NARROW}", "link-degraded", "possible"),
+        (f"41:00.0\t{NARROW}", "link-degraded", "possible"),  # not what it can be
+        (f"41:00.0 {NIC} Subsystem: X {CAN} LnkCtl: ASPM {NARROW} TrErr- x", "link-degraded", "possible"),
+        (f"41:00.0 {NIC} {CAN} {SLOW}", "link-degraded", "possible"),
         (f"41:00.0 {GPU} {CAN} {SLOW}", None, "possible"),  # an idle GPU lowers its speed
         (f"41:00.0 {CAN} {SLOW}", None, "possible"),  # which device it is, the line does not say
         (f"41:00.0 {CAN} LnkSta: Speed 32GT/s, Width x16", None, "possible"),

@@ -101,3 +101,73 @@ def test_that_amd_s_driver_finds_no_peer_memory_api_is_about_the_rdma_stack():
     found = explained(f"kfd kfd: added device 1002:738c, ROCm\n{line}").answer
 
     assert (found.cause, found.sureness) == ("rdma-lacks-peer-api", "likely")
+
+
+RANKS = "".join(
+    f"#  Rank  {rank} Group  0 Pid  {1300 + rank} on  {host} device  0 [000f:01:00] {{gpu}}\n"
+    for rank, host in enumerate(("left", "right"))
+)
+RESULT = "  {size} 268435456     float    none      -1   1000.0   {busbw}  {busbw}      0\n"
+
+
+def _run(busbw: float, gpu: str = "NVIDIA GB10", size: int = 1 << 30, more: str = "") -> str:
+    return RANKS.format(gpu=gpu) + HEADER + RESULT.format(size=size, busbw=busbw) + more
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        (_run(3.04), "several", "a low rate, of which the GPU is not the cause"),
+        (_run(21.7), "several", "less than two machines with GB10 reach"),
+        (_run(21.9), "no-problem", "what two machines with GB10 reach"),
+        (_run(3.04, size=1 << 20), "no-problem", "not whether the rate is good"),  # latency limits it
+        (_run(3.04, gpu="NVIDIA H200"), "no-problem", "not whether the rate is good"),
+    ],
+)
+def test_a_rate_on_an_integrated_gpu_is_compared_with_what_such_machines_reach(
+    text: str, kind: str, words: str
+):
+    found = explained(text).answer
+    assert (found.kind, found.cause) == (kind, None)
+    assert words in found.sentence and "gdr estimate --measured" in found.now[0]
+
+
+def test_a_rate_is_not_the_answer_where_a_line_fails():
+    failed = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+    assert explained(failed + _run(3.04)).answer.cause == "gpu-integrated"
+
+
+LISTED = "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-02cd)\nGPU 1: {} (UUID: GPU-02ce)\n"
+ROW_OF_SMI = (
+    "|   0  NVIDIA GeForce RTX 4090        Off |   00000000:4B:00.0 Off |                  Off |\n"
+    "|   1  NVIDIA RTX 6000 Ada Gene...    Off |   00000000:4C:00.0 Off |                  Off |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LISTED.format("NVIDIA RTX 6000 Ada Generation"), "of product lines that NVIDIA supports: GPU 1"),
+        (ROW_OF_SMI, "of product lines that NVIDIA supports: 0000:4c:00.0"),
+        (LISTED.format("NVIDIA Graphics Device"), "not known to be supported: GPU 1"),
+    ],
+)
+def test_of_a_list_of_unlike_gpus_the_answer_says_which_can(text: str, words: str):
+    found = explained(text)
+    assert (found.answer.kind, found.exit_code) == ("no-problem", 3)
+    assert words in found.answer.sentence
+    assert "peermem" not in " ".join(found.answer.now) and "Spark" not in " ".join(found.answer.now)
+
+
+def test_a_gpu_that_lacks_one_path_is_not_said_to_lack_both():
+    old = "GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-2)\n"
+    assert "neither direct path" not in explained(old).answer.sentence
+
+
+def test_a_module_that_is_not_loaded_is_no_gpu():
+    found = explained("$ lsmod | grep peermem\n$\n").answer
+    assert found.kind == "several" and "is not loaded" in found.sentence
+
+
+def test_a_list_of_geforce_alone_is_a_cause():
+    assert explained(LISTED.format("NVIDIA GeForce RTX 4090")).answer.cause == "gpu-consumer"

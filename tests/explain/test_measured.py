@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gdrkit.explain.measured import NIXLBENCH, measured
 from gdrkit.explain.pasted_host import PastedHost
 from tests.explain.explaining import explained
@@ -82,3 +84,55 @@ def test_each_of_two_runs_of_nccl_tests_quotes_its_own_row():
     found = facts(TITLES, *first, average.format(15.0), TITLES, second, average.format(40.0))
     shown = [(value.partition(" GB/s")[0].split()[-1], line) for _, value, line in found]
     assert shown == [("20", 3), ("40", 6)]
+
+
+PACKETS = f"{RUN[0]}\n Mtu             : {{}}[B]\n Link type       : {{}}\n"
+LINK = "3: {}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {} qdisc mq state UP mode DEFAULT\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PACKETS.format(1024, "Ethernet"), "of 1024 bytes in this run"),
+        (PACKETS.format(4096, "Ethernet"), ""),
+        (PACKETS.format(2048, "IB"), ""),  # what its subnet manager sets
+        (LINK.format("enp1s0f0np0", 1500), "by the Ethernet MTU of 1500 of enp1s0f0np0"),
+        (LINK.format("enp1s0f0np0", 9000), ""),
+        (LINK.format("eno1", 1500), ""),  # no port of an RDMA NIC, as far as its name shows
+    ],
+)
+def test_small_packets_of_roce_are_shown_with_where_the_way_to_larger_ones_is(text: str, words: str):
+    told = [one.value for machine in explained(text).machines for one in machine.known]
+    found = [one for one in told if "gdr codes MTU" in one]
+    assert [words in one for one in found] == [True] * bool(words)
+
+
+PEERS = """[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
+Device: 0, NVIDIA RTX A4000, pciBusID: 5, pciDeviceID: 0, pciDomainID:0
+Device=0 CAN Access Peer Device=1
+Device=1 {} Access Peer Device=0
+P2P Connectivity Matrix
+     D\\D     0     1
+     0\t     1     1
+"""
+
+
+@pytest.mark.parametrize(("other", "pairs"), [("CAN", "2 of 2 pairs"), ("CANNOT", "1 of 2 pairs")])
+def test_access_from_gpu_to_gpu_is_said_to_show_nothing_of_a_nic(other: str, pairs: str):
+    answer = explained(PEERS.format(other)).answer
+    assert (answer.kind, answer.cause) == ("no-problem", None)
+    assert pairs in answer.sentence and answer.sentence.endswith("nothing of the way to a NIC.")
+
+
+def test_an_error_of_the_access_from_gpu_to_gpu_is_one_of_something_else():
+    error = 'CUDA error at simpleP2P.cu:91 code={}({}) "{}(gpuid[1], 0)"\n'
+    peers = explained(
+        error.format(217, "cudaErrorPeerAccessUnsupported", "cudaDeviceEnablePeerAccess")
+    ).answer
+    assert peers.kind == "elsewhere" and "nothing of the way to a NIC" in peers.sentence
+    other = explained(error.format(2, "cudaErrorMemoryAllocation", "cudaMalloc")).answer
+    assert other.kind == "nothing" and "simpleP2P.cu:91" in other.lines[0].text
+
+
+def test_the_words_of_peer_access_in_a_sentence_are_no_output():
+    assert explained("On my cards peer access from GPU 0 to GPU 1 says No.\n").answer.kind == "no-output"

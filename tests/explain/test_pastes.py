@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.text import text as as_text
-from tests.explain.explaining import EINVAL, explained
+from tests.explain.explaining import EINVAL, REJECTED, explained
 
 SPARK = "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-9c0e1d2f-1111-2222-3333-444455556666)\n"
 
@@ -34,6 +34,15 @@ def test_it_is_not_called_harmless_where_a_job_fails_without_the_module():
     assert "Often nothing" not in as_text(explained(failing))
 
 
+@pytest.mark.parametrize("mark", ["'", '"', "`", "", "\u2019"])
+def test_the_error_is_the_same_without_its_quotation_marks(mark: str):
+    for error in (EINVAL, REJECTED):
+        written = error.replace("'", mark)
+        assert codes_of(f"{written}\n") == codes_of(f"{error}\n")
+        assert codes_of(f"{written.replace('nvidia_peermem', 'nvidia_uvm')}\n")[:1] != ["peermem-stub"]
+    assert codes_of("it could not insert nvidia_peermem: an Invalid argument\n") == []
+
+
 def test_of_another_module_nothing_is_harmless():
     line = "modprobe: ERROR: could not insert 'nvidia': Invalid argument\n"
     assert "Often nothing" not in as_text(explained(line))
@@ -44,6 +53,39 @@ def test_on_a_spark_one_cause_settles_everything():
     assert found.answer.cause == "gpu-integrated"
     assert "peermem-stub" not in as_text(found)
     assert "peermem-stub" in as_text(found, verbose=True)
+
+
+@pytest.mark.parametrize("error", [EINVAL, REJECTED])
+@pytest.mark.parametrize(
+    "named",
+    [
+        SPARK,
+        "$ cat /sys/class/dmi/id/product_name\nNVIDIA_DGX_Spark\n",
+        "$ cat /sys/class/dmi/id/product_name\nNVIDIA DGX Spark\n",
+        "$ hostnamectl\n  Hardware Model: NVIDIA DGX Spark\n",
+        "[    0.000000] DMI: Dell Inc. Dell Pro Max with GB10 FCM1253/038RY7, BIOS 5.36 08/15/2025\n",
+        '$ cat /etc/dgx-release\nDGX_NAME="DGX Spark"\n',
+    ],
+)
+def test_where_an_output_names_the_machine_no_module_is_chased(named: str, error: str):
+    for text in (f"{named}$ sudo modprobe nvidia-peermem\n{error}\n", f"{error}\n{named}"):
+        found = explained(text)
+        assert (found.answer.cause, found.answer.sureness) == ("gpu-integrated", "likely")
+        assert not found.answer.besides and found.question is None
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "$ cat /sys/class/dmi/id/product_name\nNVIDIA DGX H100\n",
+        "$ hostnamectl\n  Static hostname: dgx-spark\n",
+        "```\nDGX Spark with 128 GB\n```\n",
+    ],
+)
+def test_another_machine_or_the_words_of_a_person_prove_no_gpu(named: str):
+    found = explained(f"{named}$ sudo modprobe nvidia-peermem\n{REJECTED}\n")
+    assert found.answer.sureness == "possible"
+    assert not any(machine.established for machine in found.machines)
 
 
 # -- a module that is not listed ---------------------------------------------------------------------------

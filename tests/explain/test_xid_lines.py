@@ -65,6 +65,13 @@ def test_a_line_of_something_that_stopped_working_has_its_code(text: str, code: 
     assert answer.sureness != "certain"
 
 
+@pytest.mark.parametrize("gpu", ["GPU 0000:c3:00.0: ", "GPU at 0000:c3:00.0: ", ""])
+def test_a_page_that_names_a_message_of_the_driver_prints_none(gpu: str):
+    row = "| RmInitAdapter failed | 0x22:0x56 | the firmware did not load |\n"
+    assert explained(f"```\n{row}```\nThe log has `RmInitAdapter failed`.\n").answer.cause is None
+    assert explained(f"NVRM: {gpu}RmInitAdapter failed! (0x22:0x56:742)\n").answer.cause is not None
+
+
 def test_a_gpu_that_nvidia_smi_reads_was_started_since():
     failed = "[ 9.5] NVRM: GPU 0000:c3:00.0: RmInitAdapter failed! (0x62:0xffff:2477)\n"
     shown = "GPU 00000000:C3:00.0\n    Product Name : NVIDIA H100 80GB HBM3\n"

@@ -11,7 +11,10 @@ MOST_WORDS = 60
 
 WORDS = {
     "topo": "nic nics hca hcas nearest closest near topology affinity distance numa switch pcie socket path",
-    "estimate": "bandwidth speed fast slow slower throughput gbit gbps latency limit expect ceiling gain",
+    "estimate": (
+        "bandwidth speed fast slow slower throughput gbit gbps rate cable cables latency limit expect"
+        " ceiling gain"
+    ),
     "bench": "measure benchmark bench test",
     "prove": "prove proof really actually counters",
     "nccl": "nccl job log logs gdrdma training rank ranks channel channels",

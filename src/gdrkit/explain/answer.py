@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails, needs_path
-from gdrkit.explain.healthy import healthy, of_another, without_result, working
+from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import (
@@ -42,6 +42,7 @@ from gdrkit.explain.ranking import (
     Candidate,
     brings_about,
     is_of_a_program,
+    needs_no_module,
 )
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
@@ -74,13 +75,14 @@ def answer(
     harmless = of_log is not None or fails(lines)
     if other is not None and _leads(other, found) and not (other.harmless and harmless):
         return _elsewhere(other, found)
+    failing = unexplained(lines)
     if found and found[0].printed and _is_named(found):
-        return _cause(found, machines, lines, job)
+        rate = rate_there(machines, found[0].code) if job is None and failing is None else None
+        return rate or _cause(found, machines, lines, job)
     if of_log is not None and not about.foreign:
         return structs.replace(of_log, others=_others(_open_ones(found, machines), MAX_CAUSES))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
-    failing = unexplained(lines)
     if about.foreign:
         return of_another(machines, failing) or _foreign(about)
     works = job is not None and job.is_direct
@@ -201,6 +203,8 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
     if not closed:
         return None
     found, machine = closed[0]
+    if (mixed := mixed_gpus(machine, found.code)) is not None:
+        return mixed
     title, steps = code_page(found.code)
     loads = CauseTrait.NOT_LOADED in rule_of(found.code).traits
     installed = found.subject.endswith(".ko")  # the name of its file, which an output shows
@@ -240,7 +244,9 @@ def _other_failures(
 
 
 def _explains(code: str, line: OpenLine) -> bool:
-    return any(code == other or brings_about(code, other) for other in line.codes)
+    return needs_no_module(code, line.subject) or any(
+        code == other or brings_about(code, other) for other in line.codes
+    )
 
 
 def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> set[str]:

@@ -41,6 +41,7 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
@@ -88,6 +89,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, about)
     answered = answer(text.lines, shown, found, about, other, job)
+    nodes = {one.host.machine: one.node for one in judged}
+    answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(

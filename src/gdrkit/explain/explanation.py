@@ -70,6 +70,10 @@ NO_ERROR = "the line does not say with which error the call failed"
 STATE = "what the output shows need not matter: nothing in it failed"
 """Note of a state that only some programs or machines need otherwise."""
 
+ONE_END = "what the other end of the link can do is not shown"
+"""In the note of a link that is slower than one of its ends: the other may be the reason, as of a slot with
+fewer lanes than its card."""
+
 UNDECIDED = "what the line shows has this cause most often, and may have others"
 """Note of a line of a report that names no cause."""
 

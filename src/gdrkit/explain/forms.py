@@ -8,7 +8,8 @@ rdma-core libibverbs/examples/device_list.c; MLNX_OFED's show_gids, ibdev2netdev
 iproute2 ip/ipaddress.c, rdma/link.c; DCGM dcgmi/Diag.cpp; UCX src/tools/perf; libfabric util/info.c; dkms;
 dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ulimit.def; procps sysctl.c;
 pciutils ls-tree.c; dkms.in;
-GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself.
+GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself;
+NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P, Common/helper_cuda.h.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (
         r"nvbandwidth Version: |Running \w{6,60}\.$|memcpy (?:CE|SM) |SUM \w{6,60} [\d.]+$",
         r"\s*\d+\s+[\d.N/A]+|\s+\d+|SUM |Built from|CUDA \w+ Version|Driver Version|Device \d|NOTE:|memcpy ",
+    ),
+    (
+        r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|Device: \d+, .{1,60}, pciBusID: "
+        r"|Device=\d+ CAN(?:NOT)? Access Peer Device=\d|P2P Connectivity Matrix$|(?:Uni|Bi)directional P2P="
+        r"|P2P=(?:En|Dis)abled Latency|> Peer access from .{1,80} -> |CUDA error at \S{1,200}:\d+ code=\d+\("
+        r"|cudaMemcpyPeer / cudaMemcpy between GPU",
+        r"\s+(?:D\\D|GPU|CPU)\s|\s+\d+\s+[\d.]+|\*\*\*NOTE",
     ),
     (r"\s+device\s+node GUID$", rf"\s+-+\s+-+$|\s+{_NAME}\s+[0-9a-f]{{16}}$"),
     (r"DEV\s+PORT\s+INDEX\s+GID\b", rf"---|{_NAME}\s+\d+\s+\d+\s|n_gids_found="),

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts import gpu_ids
 from gdrkit.facts.nvidia_smi import without_handle
 from gdrkit.formats.gpu_listing import smi_gpu_in
 from gdrkit.formats.regex import regex
@@ -144,6 +145,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         else:
             lost.setdefault(address, []).append((f"    {field} : {value}", number))
     gpus.update((address, []) for address in lost if address not in gpus)
+    gpus = gpus or _of_machine(lines)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
         return "", ()  # one address, two GPUs: two machines
     printed = heads
@@ -153,6 +155,25 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         printed += [(f"    {NAME} : {name}", number) for name, number in found]
         printed += trouble
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
+
+
+GB10 = gpu_ids.INTEGRATED["2e12"]
+_WITH_GB10 = regex(
+    r"(?P<titled>.{0,80}\bDMI: (?:\S{1,40} ){0,3}?|(?:Hardware Model|Product Name|Family): "
+    r"|DGX_(?:PRETTY_)?NAME=\")?"
+    r"(?:(?P<own>NVIDIA_DGX_Spark)\b|(?:NVIDIA )?DGX Spark\b|Dell Pro Max with GB10|HP ZGX Nano)"
+)
+"""Machines whose only GPU is a soldered GB10, as DMI and DGX OS call them: the kernel, hostnamectl,
+dmidecode, /etc/dgx-release, product_name. Source of the names: github.com/canonical/secboot/pull/560."""
+
+
+def _of_machine(lines: tuple[TextLine, ...]) -> dict[str, list[tuple[str, int]]]:
+    """The GPU of a machine whose name shows which it has."""
+    for line in lines:
+        found = _WITH_GB10.match(line.text.strip())
+        if found is not None and (found["titled"] or found["own"] or "product" in line.command):
+            return {_by_number(0): [(GB10, line.number)]}
+    return {}
 
 
 _SECTIONS = {

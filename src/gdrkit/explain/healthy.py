@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
     TOPOLOGY,
@@ -18,6 +19,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import (
+    BELOW_SPARKS,
     BENCHMARKS,
     CARRIED_NOTHING,
     CONTIGUOUS,
@@ -25,9 +27,12 @@ from gdrkit.explain.measured import (
     DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
+    LIKE_SPARKS,
     LOSSES,
+    NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
+    PEERS,
     PERFTEST,
     PORTS,
     PRIORITIES,
@@ -38,9 +43,12 @@ from gdrkit.explain.measured import (
     STOPPED,
 )
 from gdrkit.explain.ranking import HANGS
+from gdrkit.facts import gpu_ids
+from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
+from gdrkit.rules.capabilities import REGISTRATION
 
 
 def working(
@@ -85,6 +93,22 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     )
 
 
+COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
+FIND_OUT = (
+    "Name both RDMA devices of the cable in NCCL_IB_HCA (`gdr config nccl-env`), set MTU 9000 on both nodes,"
+    " and run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows which network NCCL took."
+)
+
+
+def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
+    """What nccl-tests measured where all that the text proves is a GPU without a direct path: NCCL goes
+    through host memory there, which is why no test failed, and no reason for a low rate. None if a line
+    shows a failure, or if nothing was measured."""
+    measures = any(fact.name == NCCL_TESTS for machine in machines for fact in machine.known)
+    fails = any(line.fails for machine in machines for line in machine.open)
+    return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
+
+
 def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
     """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
     facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
@@ -92,16 +116,12 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
     now: tuple[str, ...] = ()
-    if SLOW in facts:
-        return _slow(facts[SLOW])
-    if LOSSES in facts:
-        return _lossy(facts[LOSSES])
+    if (trouble := _trouble(facts)) is not None:
+        return trouble
     if benchmarks:
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
-            now = (
-                "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is.",
-            )
+            now = (COMPARE,)
         shown = benchmarks
     elif TOPOLOGY in facts and "`" in facts[TOPOLOGY].value:
         words = "no GPU of this matrix is far from its nearest NIC"
@@ -114,7 +134,7 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         other = RankedCause("port-down", code_page("port-down")[0], down.line)
         proof = (QuotedLine(down.line or 1, down.text),)
         return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
-    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS) if name in facts]:
+    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS) if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
         if PORTS in facts and RATES not in facts:
@@ -126,6 +146,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
     what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
+    if benchmarks and LIKE_SPARKS in words:
+        what = "no problem"
     works = PERFTEST in facts and any(of in facts[PERFTEST].value for of in (OF_A_GPU, OF_ANOTHER))
     return plain(
         AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
@@ -133,6 +155,57 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         sureness=Sureness.CERTAIN,
         lines=quoted,
         now=now,
+    )
+
+
+def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
+    """What may be a fault although nothing failed; None if there is none."""
+    if SLOW in facts:
+        return _slow(facts[SLOW])
+    if LOSSES in facts:
+        return _lossy(facts[LOSSES])
+    if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
+        return _below(facts[NCCL_TESTS])
+    return None
+
+
+CUT = 20
+"""The table of nvidia-smi cuts longer names."""
+
+
+def _is_supported(name: str) -> bool:
+    """Whether NVIDIA supports boards of a name, or all whose names begin like one that is cut."""
+    cut = len(name) >= CUT and any(known.startswith(name) for known in gpu_ids.SUPPORTED.values())
+    return cut or gpu_ids.supported_name(name) != ""
+
+
+GPU_LABEL = regex(r"GPU \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def mixed_gpus(machine: TextMachine, code: str) -> Answer | None:
+    """Which GPUs of a list can never have a direct path, where others may; None where the code is about
+    something else."""
+    names = {fact.name: fact.value for fact in machine.known if GPU_LABEL.fullmatch(fact.name)}
+    never = {
+        one.subject: one for one in machine.notes if one.code == code and GPU_LABEL.fullmatch(one.subject)
+    }
+    if not never or not rule_of(code).permanent >= set(REGISTRATION):
+        return None
+    others = {label: name for label, name in names.items() if label not in never}
+    supported = all(map(_is_supported, others.values()))
+    can = "of product lines that NVIDIA supports" if supported else "not known to be supported"
+    listed = ", ".join(f"{label} ({name})" for label, name in others.items())
+    return plain(
+        AnswerKind.NO_PROBLEM,
+        f"The text shows no failure. GPUs that can use neither direct path: {', '.join(never)}. The others"
+        f" count, and are {can}: {listed}.",
+        machine=machine.name,
+        sureness=Sureness.LIKELY,
+        lines=tuple(proof for one in never.values() for proof in one.proofs[:1]),
+        now=(
+            "For what goes over the network, take the others (CUDA_VISIBLE_DEVICES). `gdr doctor` judges"
+            " each of them, and `gdr topo` shows its nearest NIC.",
+        ),
     )
 
 
@@ -177,6 +250,17 @@ def _slow(fact: KnownFact) -> Answer:
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(" ".join(todo.split()),),
         others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _below(fact: KnownFact) -> Answer:
+    """A run that is slower than such machines are; its GPUs are theirs."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a low rate, of which the GPU is not the cause. nccl-tests measured"
+        f" {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(f"{COMPARE} {FIND_OUT}",),
     )
 
 

@@ -11,7 +11,7 @@ from gdrkit.explain.readings import port_states
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.nccl_tests import NcclRow
+from gdrkit.formats.nccl_tests import NcclRow, NcclTest
 from gdrkit.formats.perftest import PerftestRow
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
@@ -32,6 +32,8 @@ DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
 LOSSES, CARRIED_NOTHING = "lost packets", "carried nothing"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
+PEERS = "access from GPU to GPU"
+PACKETS = "RoCE packets"
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
 MOST_LINES = 20_000
@@ -51,6 +53,8 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from _of_ras(shown)
     yield from _of_priorities(shown)
     yield from _of_losses(shown)
+    yield from _of_packets(shown)
+    yield from _of_peers(shown)
     yield from _of_ports(lines)
 
 
@@ -66,6 +70,13 @@ def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
         value = f"{tests} of the GPUs passed; none is about the way to the network"
         yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
+
+SPARKS_REACH = "two machines with GB10 reach over one cable, 22 to 26 GB/s"
+"""174.6 to 205.4 Gb/s: docs/measurements.md and docs/sparks.md; NVIDIA's dgx-spark-playbooks, performance
+benchmarking guide, 189.85. Their one NIC is soldered, with two PCIe links of four lanes."""
+BELOW_SPARKS, LIKE_SPARKS = f", less than {SPARKS_REACH}", f", what {SPARKS_REACH}"
+LEAST_OF_SPARKS, LARGE_BYTES = 21.8, 1 << 28
+"""The lowest of those rates, and the size of a message from which runs reach them."""
 
 IN_CHANNEL = "/GDRDMA"
 """In NCCL's line about a channel that accesses GPU memory directly: transport/net.cc, sendSetup()."""
@@ -93,7 +104,13 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         where = f", {plural(len(run.ranks), 'GPU')} on {plural(len(run.hosts), 'host')}" if whole else ""
         program = f"{run.program} " if run.program else ""
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
+        if whole and _of_two_sparks(run) and row.size_bytes >= LARGE_BYTES:
+            value += LIKE_SPARKS if rate >= LEAST_OF_SPARKS else BELOW_SPARKS
         yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
+
+
+def _of_two_sparks(run: NcclTest) -> bool:
+    return len(run.hosts) == 2 and {rank.product for rank in run.ranks} == {"NVIDIA GB10"}
 
 
 def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
@@ -235,6 +252,56 @@ def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
     if idle:
         value += f"; priority {', '.join(idle)}, which has it, {CARRIED_NOTHING}"
     yield KnownFact(LOSSES, value, line.number, line.text.strip())
+
+
+_MTU = regex(
+    r"\s*(?:\d{1,4}: (?P<port>en\w{1,12}np\d{1,2})(?:@\w{1,15})?: <[A-Z_,0-9-]{1,120}>"
+    r" mtu (?P<frame>\d{3,5})\b"
+    r"|Mtu\s{1,20}: (?P<packet>\d{3,4})\[B\])"
+)
+"""The MTU of the interface of an RDMA NIC, as iproute2 prints it, and that of a connection, as perftest
+does."""
+LARGE_PACKET = 4096
+"""The largest packet of RDMA. An Ethernet MTU below it, with headers, leads to smaller ones: Linux
+include/rdma/ib_addr.h, iboe_get_mtu()."""
+
+
+def _of_packets(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """That packets of RoCE are smaller than they could be: NICs need more of them for the same rate."""
+    ethernet = any("Link type" in line.text and line.text.endswith(": Ethernet") for line in shown)
+    for line in shown:
+        found = _MTU.match(line.text)
+        if found is None or int(found["frame"] or found["packet"]) > LARGE_PACKET:
+            continue
+        if found["port"]:
+            value = f"smaller than 4096 bytes, by the Ethernet MTU of {found['frame']} of {found['port']}"
+        elif ethernet and int(found["packet"]) < LARGE_PACKET:
+            value = f"of {found['packet']} bytes in this run, where 4096 are possible"
+        else:
+            continue
+        told = f"{value}; `gdr codes MTU` prints how to raise it"
+        yield KnownFact(PACKETS, told, line.number, line.text.strip())
+        return
+
+
+_PEER = regex(
+    r"\s{0,4}(?:Device=\d{1,3} (?P<can>CAN|CANNOT) Access Peer Device=\d"
+    r"|> Peer access from .{1,80} -> .{1,80} : (?P<answer>Yes|No)\b)"
+)
+"""What CUDA says of two GPUs. Source: NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P."""
+
+
+def _of_peers(shown: list[TextLine]) -> Iterator[KnownFact]:
+    """Whether GPUs access each other's memory, which shows nothing of a NIC."""
+    pairs = [(line, found) for line in shown if (found := _PEER.match(line.text))]
+    if not pairs:
+        return
+    can = sum((found["can"] or found["answer"]) in ("CAN", "Yes") for _, found in pairs)
+    value = (
+        f"CUDA lets GPUs access each other for {can} of {plural(len(pairs), 'pair')}; that shows nothing of"
+    )
+    value += " the way to a NIC"
+    yield KnownFact(PEERS, value, pairs[0][0].number, pairs[0][0].text.strip())
 
 
 def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:

@@ -88,6 +88,10 @@ _SHOWN_FILE = regex(
     r"|/(?P<path>(?:sys|proc)/[\w./:-]+):(?P<content>\S.*)"
 )
 """The boot parameters, as GRUB begins them; a row of sysctl; a row of `grep . FILE FILE`."""
+OS_RELEASE = "etc/os-release"
+_SYSTEM = regex(r"(?<![\w.-])\d{1,2}\.\d{1,3}\.\d{1,4}-(talos|flatcar)\b")
+"""A release of a kernel that names its system; those of the other systems that boot an image are a number
+alone, or their distribution's."""
 _MODULE = regex(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
 """A row of lsmod or /proc/modules."""
 
@@ -166,6 +170,8 @@ class _Collector:
             if ONE_LINE_FILES.fullmatch(path) and text and not _is_error(text):
                 content = _content(path, block)
                 self._add(self.files, path, content, numbers[: content.count("\n")])
+            elif path == OS_RELEASE and "ID=" in text:
+                self._add(self.files, path, text + "\n", numbers)
         elif program == "uname" and arguments == ["-r"] and len(block.lines) == 1:
             self._add(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
         elif program == "hostname" and not arguments and len(block.lines) == 1:
@@ -235,6 +241,8 @@ class _Collector:
         text = line.text.strip()
         if line.cut:
             return
+        if found := _SYSTEM.search(text):
+            self._add(self.files, OS_RELEASE, f"ID={found[1]}\n", (line.number,))
         if (found := _MODULE.fullmatch(text)) and _lists_modules(line.command):
             self.modules.setdefault(canonical(found[1]), line.number)
         elif text in ("SecureBoot enabled", "SecureBoot disabled"):

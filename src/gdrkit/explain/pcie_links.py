@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.explanation import ONE_END
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats.regex import regex
@@ -23,9 +24,9 @@ _LINK_STA = regex(
 def link_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """The width of any device's link, and the speed of a NIC's: an idle GPU lowers the speed of its link.
 
-    Proof is what lspci marks in the whole entry of a device. In an excerpt the device, or what its link can
-    be, is not shown; older releases mark nothing. A link can do what the weaker of its ends can: where the
-    other end is shown, it counts too, and a bridge without it may only be above a lesser device."""
+    A link can do what the weaker of its ends can, and lspci marks what is less than this end can (pciutils
+    ls-caps.c, link_compare()): that is proof only where the other end is shown and can do more, too. In an
+    excerpt the device, or what its link can be, is not shown; older releases mark nothing."""
     title, best, ends = "", None, _other_ends(lines)
     for position, line in enumerate(lines):
         if line.kind not in EVIDENCE:
@@ -40,9 +41,10 @@ def link_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             other = ends.get(address)
             if seen and not (best and other and _reaches(found, (best, other))):
                 marked = bool(best and title and (found["slow"] or found["narrow"]))
-                of = f"the link of {address}" if title else "the link"
-                decides = marked and (other is not None or "bridge" not in title)
-                yield Reading(line, position, ("link-degraded",), f"{of} runs at {seen}", decides=decides)
+                note = f"{f'the link of {address}' if title else 'the link'} runs at {seen}"
+                note += "" if best and other else f"; {ONE_END}"
+                decides = marked and other is not None
+                yield Reading(line, position, ("link-degraded",), note, decides=decides)
             best = None
 
 

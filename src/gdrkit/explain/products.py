@@ -8,7 +8,9 @@ import functools
 import re
 
 _WORDS = {
-    "gpu-integrated": r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)",
+    "gpu-integrated": (
+        r"\bGB10\b|(?<![A-Za-z])DGX[-_ ]?Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)"
+    ),
     "gpu-consumer": (
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
         r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"

@@ -17,6 +17,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import (
     ASKED,
     NO_ERROR,
+    ONE_END,
     SET,
     STATE,
     UNDECIDED,
@@ -29,6 +30,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.rules.capabilities import OF_ITS_OWN, REGISTRATION, Capability
 from gdrkit.rules.rule import CauseTrait
 from gdrkit.verdict.cells import programs_of
@@ -62,8 +64,8 @@ HANGS = ("acs-redirect", "iommu-translating")
 """What makes the direct path hang without an error: NCCL user guide, Troubleshooting, PCI Access Control
 Services."""
 
-NO_FAILURE = (ASKED, SET, STATE, NO_ERROR)
-"""Notes of lines that suggest their only cause no more than as possible."""
+NO_FAILURE = (ASKED, SET, STATE, NO_ERROR, ONE_END)
+"""How notes end of lines that suggest their only cause no more than as possible."""
 
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
@@ -115,7 +117,7 @@ def is_foreign(code: str, topics: Topics) -> bool:
 def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool) -> float:
     """The weight of a product that people name: it must fit what fails, and follows what is proven."""
     lines = [line for line in opened if line.codes != (code,)]
-    if any(code in line.codes for line in lines):
+    if any(code in line.codes or needs_no_module(code, line.subject) for line in lines):
         return HARDWARE
     if not (
         (topics.rdma and topics.direct)
@@ -165,6 +167,13 @@ def brings_about(deeper: str, code: str) -> bool:
         and deeper != code
         and CauseTrait.NOT_LOADED in rule_of(code).traits
     )
+
+
+def needs_no_module(code: str, module: str) -> bool:
+    """Whether a module that does not load is of no consequence: nvidia-peermem, on hardware that can use
+    neither direct path."""
+    permanent = code in HARDWARE_CODES and rule_of(code).permanent >= set(REGISTRATION)
+    return permanent and module == PEERMEM
 
 
 SUPPORTED = 1.5
@@ -224,10 +233,15 @@ OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
 """Causes that a failed registration of memory has only if the memory is a GPU's."""
 
 
+OF_A_NIC = ("link-degraded", "port-slower-than-others")
+"""What slows a NIC, whatever the GPU is."""
+
+
 def _is_beside(code: str, machine: TextMachine) -> bool:
     """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
     about something else, such as a port, then leads."""
     codes = {one for line in machine.open if line.fails and line.note != NO_ERROR for one in line.codes}
+    codes |= {found.code for found in machine.established if found.code in OF_A_NIC}
     settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
     return code == "gpu-integrated" and bool(codes) and not settled
 
@@ -300,7 +314,7 @@ def _of_line(
             code=code,
             weight=_hardware_weight(code, topics, opened, proven=proven) if named else weight,
             sureness=Sureness.LIKELY
-            if only and not (line.claimed or listed) and line.note not in NO_FAILURE
+            if only and not (line.claimed or listed) and not line.note.endswith(NO_FAILURE)
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
@@ -339,8 +353,12 @@ def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
 
 
 def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
-    """Whether a program fails with what a product brings about."""
-    return any(brings_about(code, line.codes[0]) for line in opened if line.printed and line.codes)
+    """Whether a program fails with what a product brings about, or with what matters nowhere there."""
+    return any(
+        brings_about(code, line.codes[0]) or needs_no_module(code, line.subject)
+        for line in opened
+        if line.printed and line.codes
+    )
 
 
 def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:

@@ -152,7 +152,7 @@ def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """The index that a job sets, where a NIC's listed GIDs lack it, or have an address there that is of one
-    link alone (fe80::/10, RFC 4291, 2.5.6) beside one that is not."""
+    link alone (fe80::/10, RFC 4291, 2.5.6) beside one that is not, or of RoCE v1 beside one of v2."""
     listed = _listed_gids(lines)
     wanted = _gid_index(lines) if listed else None
     if wanted is None:
@@ -161,11 +161,13 @@ def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     for device, gids in listed.items():
         routed = [number for number, gid in gids.items() if gid.is_v2 and not gid.is_link_local]
         have = routed or [number for number, gid in gids.items() if gid.is_v2]
-        if have and (index not in gids or (routed and gids[index].is_link_local)):
+        gid = gids.get(index)
+        if have and (gid is None or (routed and gid.is_link_local) or not gid.is_v2):
             numbers = ", ".join(map(str, have))
             note = f"the RoCE v2 addresses of {device} have index {numbers}, and the job asks for {index}"
-            if index in gids:
-                note += ", the address of its link alone"
+            if gid is not None:
+                # hosts of one subnet that all use RoCE v1 reach each other
+                note = f"{note}, the address of its link alone" if gid.is_v2 else STATE
             yield Reading(line, lines.index(line), ("gid-index-wrong",), note)
             return
 

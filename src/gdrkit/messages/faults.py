@@ -239,7 +239,7 @@ ROWS = (
     ),
     MessageTemplate(
         "nvidia",
-        "RmInitAdapter failed",
+        r"NVRM: {:(?:GPU (?:at )?\S{7,20} )?}RmInitAdapter failed",
         ("gpu-refused-by-driver",),
         decides=False,  # it starts the GPU anew for each program
         source="open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osinit.c",

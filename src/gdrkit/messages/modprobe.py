@@ -99,6 +99,13 @@ COULD_NOT = MessageTemplate(
     source=f"{_KMOD}, insmod_insert(), and insmod() up to 30",
     loads=True,
 )
+COULD_NOT_QUOTED_OTHERWISE = MessageTemplate(
+    "modprobe",
+    r"modprobe: ERROR: could not insert {:[\"`]?}{module}{:[\"`]?}: {error}",
+    source=f"{_KMOD}, insmod_insert(); a shell takes the marks from what is typed, and people change them",
+    loads=True,
+    sample="modprobe: ERROR: could not insert nvidia_peermem: Invalid argument",
+)
 
 TOOLS = (
     MessageTemplate(
@@ -137,6 +144,7 @@ LOADERS = (
     NO_FILE,
     PRESENT,
     COULD_NOT,
+    COULD_NOT_QUOTED_OTHERWISE,
     *TOOLS,
 )
 """Programs that load modules. Their messages may be in the kernel log too, like systemd's early in a

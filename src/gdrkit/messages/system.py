@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.message import Meaning, MessageTemplate
 from gdrkit.messages.verbs_failures import causes_of
 
 _kernel = functools.partial(MessageTemplate, "kernel", open_end=True, decides=False)
@@ -194,6 +194,20 @@ ROWS = (
         ("module-symbol-gpl-only",),
         source="Linux scripts/mod/modpost.c, check_exports()",
         sample="ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'",
+    ),
+    MessageTemplate(
+        "cuda",
+        r'CUDA error at {:\S{1,200}} code={number:\d+}({name:\w+}) "cudaDeviceEnablePeerAccess(',
+        meaning=Meaning(
+            "CUDA does not let one GPU access the memory of another: that is the way between GPUs, and says "
+            "nothing of the way to a NIC",
+            "`nvidia-smi topo -p2p r` shows for which GPUs the driver allows it; `gdr doctor` judges the "
+            "way to the NICs",
+        ),
+        source="NVIDIA/cuda-samples Common/helper_cuda.h, check(); simpleP2P",
+        open_end=True,
+        sample="CUDA error at simpleP2P.cu:130 code=205(cudaErrorMapBufferObjectFailed) "
+        '"cudaDeviceEnablePeerAccess(gpuid[1], 0)"',
     ),
     MessageTemplate(
         "cuda",

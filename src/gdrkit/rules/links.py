@@ -31,7 +31,11 @@ def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     Layer.PCIE,
     per=gpus_and_nics,
     slows=REGISTRATION,
-    reported_by=(DecidingCommand("sudo lspci -vv", "`(downgraded)` in `LnkSta` of the NIC or the GPU"),),
+    reported_by=(
+        DecidingCommand(
+            "sudo lspci -vv", "`(downgraded)` in `LnkSta`, and a `LnkCap` of the port above that allows more"
+        ),
+    ),
     cost="The slowest link on the path limits all transfers.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),
 )
@@ -42,16 +46,19 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
 
     How to tell: `cat /sys/bus/pci/devices/<address>/current_link_width` prints less than max_link_width of
     both the device and the port above it; or current_link_speed is below both values of max_link_speed, on
-    any link but the GPU's own. `sudo lspci -vv -s <address>` prints (downgraded).
+    any link but the GPU's own. `sudo lspci -vv -s <address>` prints (downgraded), which compares with what
+    this end can do: LnkCap of the port above it shows the other.
 
     What to do: Reseat the card, change the riser or cable, and check the firmware setup (slot bifurcation,
-    link speed). Check an idle GPU's speed again under load.
+    link speed). A NIC on the board, as in a DGX Spark, has no slot: update its firmware, then ask the maker.
+    Check an idle GPU's speed again under load.
 
     Why: The card is not seated well, a riser or cable is bad, a lane failed training, or a firmware setting
     limits the link. An idle GPU lowers the speed of its link, but never the width: a low speed of its own
     link is not counted as degraded. A slot that never had more lanes is not a degraded link.
 
-    Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8.
+    Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8; pciutils
+    ls-caps.c, link_compare().
     """
     if isinstance(end, PciGpu) and is_behind_cpu(node, end):
         return NotApplicable("NICs reach its memory over NVLink-C2C, and not over its PCIe link")

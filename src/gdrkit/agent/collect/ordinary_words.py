@@ -38,26 +38,27 @@ _WORDS = """
     coreos coreutils corporation corrected corrisponde corrupt corrupted costs could couldn cound count
     counter counters counts cpuinfo cpulist crash crashes crashloopbackoff create createcontainererror
     created createlistensocket creating creation credits cross crossed crosses crypto ctran ctranib
-    cudacachingallocator cudadev cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver
-    cudaerrormemoryallocation cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute
-    cufile cufileop cufio cuinit cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange
-    cumemgethandleforaddressrange cumemimportfromshareablehandle current currently customization czenie
-    daemon daemonset damage datadirectnic datapath datei ddebug debian debug debugging decide decides
-    decision declaration declare declared decompress decompression deepep deeplearning deepseek deepspeed
-    default defer defined degraded delay demand denegado denied dependencies dependency depending depends
-    depline depmod deprecated depth describe description descriptor destination detect detected determine
-    devcap devcomm devel device deviceapi deviceids devices devindex devinfo devmem diagnostics diags differ
-    different differently differs digest direcci direct direction directly directnic directories directorio
-    directory directtrans diret dirname disable disabled disabling disaggregation disagrees discards
-    dispatch disponibile disponible dispositivo distance distant distributed distribution distributions
-    dlerror dlopen dlvsym dmabuf dmabufenable dmabufsupported dmesg docker dockerenv dockerfile doctor doesn
-    domain doorbell dossier double drain driver driverbuild drivers drives dropped drops dstrank dummy
-    duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg
-    ebusy ecaps ecure editable edition eexist efadv efault effect efivarfs efivars egressctrl ehostunreach
-    eingabe einval either ekeyexpired ekeyrejected ekeyrevoked eligible eloop elsewhere embedded empty
-    emulated emulation enable enabled enables enabling encryption ended endere endpoint enetunreach enforce
-    enforced engine enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries
-    entry entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
+    cudacachingallocator cudadev cudadeviceenablepeeraccess cudaerrorcallrequiresnewerdriver
+    cudaerrorinsufficientdriver cudaerrormapbufferobjectfailed cudaerrormemoryallocation
+    cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute cufile cufileop cufio cuinit
+    cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange cumemgethandleforaddressrange
+    cumemimportfromshareablehandle current currently customization czenie daemon daemonset damage
+    datadirectnic datapath datei ddebug debian debug debugging decide decides decision declaration declare
+    declared decompress decompression deepep deeplearning deepseek deepspeed default defer defined degraded
+    delay demand denegado denied dependencies dependency depending depends depline depmod deprecated depth
+    describe description descriptor destination detect detected determine devcap devcomm devel device
+    deviceapi deviceids devices devindex devinfo devmem diagnostics diags differ different differently
+    differs digest direcci direct direction directly directnic directories directorio directory directtrans
+    diret dirname disable disabled disabling disaggregation disagrees discards dispatch disponibile
+    disponible dispositivo distance distant distributed distribution distributions dlerror dlopen dlvsym
+    dmabuf dmabufenable dmabufsupported dmesg docker dockerenv dockerfile doctor doesn domain doorbell
+    dossier double drain driver driverbuild drivers drives dropped drops dstrank dummy duplicate dwords
+    dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps ecure
+    editable edition eexist efadv efault effect efivarfs efivars egressctrl ehostunreach eingabe einval
+    either ekeyexpired ekeyrejected ekeyrevoked eligible eloop elsewhere embedded empty emulated emulation
+    enable enabled enables enabling encryption ended endere endpoint enetunreach enforce enforced engine
+    enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries entry
+    entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
     eprotonosupport equal erange erdma erlaubt errato erreur errimagepull errno error errore errornum errors
     esgotado esistente estimate ethernet ethtool etimedout event events every everything evidence exactly
     examples exceeded exception excluded excluding exclusive exhausted exist existe exists exiting
@@ -71,10 +72,10 @@ _WORDS = """
     functional functionality functions fused garden gathered gaudi gbits gdaki gdrapi gdrcopy gdrdma gdrdrv
     gdrkit gdrwrap gdscheck geforce gefunden general generation generic getbcmgen getibdevicename getinfo
     getpcipath getting gintype github given gives global globalginsupport gnulinux google gplonly gpudirect
-    gpudirecttcpx gpumem gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group
-    groups grubby grubenv guest guide halted handle handler handles handling hangs happens hardware harmless
-    hashalgo hauptspeicher header headers health healthmask helper hexint highest holders hooks hostid
-    hostname hosts https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs
+    gpudirecttcpx gpuid gpumem gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy
+    group groups grubby grubenv guest guide halted handle handler handles handling hangs happens hardware
+    harmless hashalgo hauptspeicher header headers health healthmask helper hexint highest holders hooks
+    hostid hostname hosts https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs
     ibvsymbols ibvwrap ibwarn identifier iface ifname ifnames ignition ignore ignored ignores ignoring image
     imagepullbackoff implemented implementer import imported importer importerror imports imposs impossibile
     inaccessible inactive inbox include incompatibility incompatible incomplete inconclusive incorrect
@@ -95,8 +96,8 @@ _WORDS = """
     loadedmodule loader loaderinfo loading loads local localized localrank localranks localread locate
     lockdown locked logged longer looked looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci
     ltige lustre machine machineconfig machineconfiguration machined machines magic major makefile makes
-    malformed managed management manager manifest manifests mappable mapped mapping mappings marking master
-    match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant meanwhile
+    malformed managed management manager manifest manifests mappable mapped mapping mappings marking marks
+    master match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant meanwhile
     measure measured median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev
     merging message messages metadata metal methods microsoft migrate minimum minor minute mismatch
     mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable
@@ -146,8 +147,8 @@ _WORDS = """
     revision revocation revoked revovery rhcos ribfdcnc right rights rings rique riscv riser risorsa river
     rlimit rmforcedisableiomapwc rminitadapter rmmod rmperformversioncheck rootfs route routed routine
     routing rovider rules runcommandwithwait runcontainererror running runningmodule runtime runtimeerror
-    salida sample saved sbatch scaduta scatter scheduler schema scheme scope script scripts sechdrs second
-    secondary seconds secstrings section secure secureboot security segment segments select selected
+    salida sample samples saved sbatch scaduta scatter scheduler schema scheme scope script scripts sechdrs
+    second secondary seconds secstrings section secure secureboot security segment segments select selected
     selecting selection selectors selects selinux sender sending sends seqnum sequence serial serve server
     serves service services setdefault setenv setting settings setup setupmode several sglang share
     shareablehandle shared shares sharp shell shmutils shnum short shorted shorten shorter should showconfig
@@ -168,8 +169,8 @@ _WORDS = """
     threshold through tiempo timed timeout times titan tmpfs together toolkit tools topology topologyd torch
     torchcomms torchrun total touch touches trace traditional traffic trailer trained transblk transfer
     transfers translates translating transport transports traps treats tried tries trouble troubleshooting
-    truncated trust trusted trustedkey turing turned turns twice types ubuntu uevent ugiwana ugiwany ulimit
-    ullong ulong unable uname unavailable unbound uncontained uncorrect uncorrectable undefined under
+    truncated trust trusted trustedkey turing turned turns twice typed types ubuntu uevent ugiwana ugiwany
+    ulimit ullong ulong unable uname unavailable unbound uncontained uncorrect uncorrectable undefined under
     understood uneven unexpected units unknown unless unlimited unload unloaded unplugged unquote
     unreachable unrecognized unrecovered unregister unregistered unset unsigned unspecified unsupported
     unterst until unversioned update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, Limit, chained
@@ -149,6 +150,13 @@ def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
     return _between_nodes(machine, run, shape, what, gb_per_s, notes)
 
 
+FIND_OUT = (
+    "Run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows over which NICs the traffic goes, and how. "
+    "`gdr config nccl-env` names those of this node."
+)
+"""What to do about a run that is slower than tuned ones."""
+
+
 def _between_nodes(
     machine: NodeLinks,
     run: NcclTest,
@@ -175,7 +183,10 @@ def _between_nodes(
     if bounds is None:
         return judged(what, gb_per_s, None, None, notes)
     ceiling, more_notes = _ceiling(run, _tuned(run, bounds), shape, gb_per_s)
-    return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
+    found = judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
+    if gb_per_s >= ceiling.low_gb_per_s:
+        return found
+    return replace(found, sentences=(*found.sentences, FIND_OUT))
 
 
 def _tuned(run: NcclTest, ring: Interval) -> Interval:

@@ -133,7 +133,8 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     Cost: The job fails at its first connection.
 
     How to tell: `show_gids` lists no GID at the index in NCCL_IB_GID_INDEX for an active RoCE port of this
-    node. `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, without proof:
+    node, or one of type v1, which no router forwards and which all hosts of a job have to use.
+    `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, without proof:
     an MTU, a VLAN or a link layer that differs from the peer's fails so, too. With `19 No such device`, the
     GID belongs to no network interface here, as in a container without that interface.
 

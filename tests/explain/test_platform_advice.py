@@ -1,0 +1,46 @@
+"""What to do on systems that boot an image, as far as a text shows that it is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.explaining import EINVAL, explained
+
+NOT_FOUND = "modprobe: FATAL: Module {} not found in directory /lib/modules/{}\n"
+PACKAGES = ("package", "dkms", "depmod", "sudo")
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        (NOT_FOUND.format("nvidia_peermem", "6.12.18-talos"), "Talos"),
+        (NOT_FOUND.format("nvidia_peermem", "6.6.95-flatcar"), "Flatcar"),
+        (f"Linux n1 6.12.18-talos #1 SMP x86_64 GNU/Linux\n{EINVAL}\n", "Talos"),
+        (
+            "$ cat /etc/os-release\nNAME=Bottlerocket\nID=bottlerocket\nVERSION_ID=1.50.0\n"
+            f"$ modprobe nvidia-peermem\n{NOT_FOUND.format('nvidia_peermem', '6.1.112')}",
+            "Bottlerocket",
+        ),
+    ],
+)
+def test_nothing_is_installed_for_peermem_on_a_system_that_boots_an_image(text: str, system: str):
+    (step, *_) = explained(text).answer.now
+    assert f"on {system}, no OFED is built" in step and "use-dmabuf" in step
+    assert not any(word in step for word in PACKAGES)
+
+
+def test_another_module_is_a_matter_of_the_image():
+    (step, *_) = explained(NOT_FOUND.format("nvidia", "6.12.18-talos")).answer.now
+    assert "the image or the configuration of Talos" in step
+    assert not any(word in step for word in PACKAGES)
+
+
+@pytest.mark.parametrize("release", ["6.12.18-generic", "5.14.0-570.el9.x86_64", "6.12.18-talosfork"])
+def test_a_release_that_names_no_such_system_leaves_the_packages(release: str):
+    (step, *_) = explained(NOT_FOUND.format("nvidia_peermem", release)).answer.now
+    assert "the distribution's package" in step
+
+
+def test_a_person_who_names_the_system_shows_none():
+    (step, *_) = explained(f"We run Talos.\n\n{NOT_FOUND.format('nvidia_peermem', '6.12.18')}").answer.now
+    assert "the distribution's package" in step
