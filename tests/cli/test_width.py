@@ -100,7 +100,7 @@ OTHERS = (
 
 TO_COPY = (
     r" *(do +)?\$ ",  # a command of gdr fix
-    r"  (?:gdr|sudo|nm|cat|lspci|dmesg|modinfo|kubectl|talosctl|ibv_\w+|nvidia-\w+) ",  # of help, an answer
+    r" +(?:gdr|sudo|nm|cat|lspci|dmesg|modinfo|kubectl|talosctl|ibv_\w+|nvidia-\w+) ",  # of help, an answer
     r" *\| ",  # a line of a file that gdr fix writes
     r"(modprobe: |kernel: )",  # what another program would print
 )

@@ -473,7 +473,7 @@ def test_a_numbered_list_of_steps_is_shown_like_any_other():
     """Each state of a port has a step of its own: INIT waits for a subnet manager."""
     shown = as_text(explained("$ ibstat mlx5_0\nCA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n"))
 
-    assert "start a subnet manager" in " ".join(shown.split())
+    assert "If none is, start one, in the switch" in " ".join(shown.split())
 
 
 def test_a_line_of_the_kernel_about_a_port_misses_no_module():

@@ -52,6 +52,7 @@ LABELS = {
     ("explain/log_events.py", "nccl"): LINE,
     ("explain/rdma_files.py", "verbs"): LINE,
     ("cli/explained.py", "nccl"): LINE,
+    ("html/pairs.py", "nccl"): "whose model of a send the picture shows",
     ("cli/mcp_server.py", "nccl"): COMMAND,
     ("cli/questions.py", "nccl"): COMMAND,
     ("html/node_page.py", "nccl"): "a key of the topology's document",

@@ -199,9 +199,11 @@ def test_a_switch_disables_paths_only_for_its_own_program(consumer: Any, switch:
         assert (found.subject, found.seen) == (f"{CONF}:1", f"{switch.name}={value}")
         assert found.expected == ("unset, or 1" if switch.name in ONE_IS_ON else "unset")
         assert machine.confidence(judge, telling[0], CONF) is Confidence.CERTAIN
-        sharing = [one for one in every_consumer() if switch in one.switches]
-        takes = tuple(use for one in sharing for use in one.own(*switch.closes))
-        assert consumer in sharing
+        sharing = [
+            (one, same) for one in every_consumer() for same in one.switches if same.name == switch.name
+        ]
+        takes = tuple(use for one, same in sharing for use in one.own(*same.closes))
+        assert (consumer, switch) in sharing
         assert (found.takes or telling[0].takes(CONF)) == takes
         assert telling[0].direction == switch.direction
     for value in on:

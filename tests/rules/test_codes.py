@@ -39,6 +39,7 @@ TABLES = {
     "explain/ranking.py": "which cause brings another one about",
     "explain/products.py": "the names of products that no direct path serves",
     "explain/ucx_outputs.py": "why UCX copies, or uses TCP, where its tables show that it does",
+    "jobs/gpu_names.py": "which causes a GPU's name decides",
     "jobs/hosts.py": "causes of which a setting of NCCL decides too",
     "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }

@@ -87,7 +87,8 @@ def dmabuf_disabled_by_env(programs: tuple[Consumer, ...], node: Node, source: s
 def ib_disabled_by_env(programs: tuple[Consumer, ...], node: Node, source: str) -> Outcome:
     """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
 
-    Cost: The job gets a tenth of the bandwidth, or less. UCX's settings are also those of NIXL.
+    Cost: The job gets a tenth of the bandwidth, or less. UCX's settings are also those of NIXL, and without
+    RDMA devices NCCL's GIN is not offered.
 
     How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
     UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and

@@ -20,6 +20,7 @@ from gdrkit.repair.config.request import active_ports
 from tests.repair.config.outputs import node
 
 NOT_READ = Missing("gids", MissingReason.DENIED, "ask")
+NO_NCCL = Missing("libnccl", MissingReason.NOT_COLLECTED, "ldconfig -p")
 MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 LOCAL = "fe80:0000:0000:0000:0000:0000:0000:0001"
 
@@ -66,7 +67,7 @@ def test_the_gid_index(tables, version, found):
     whole = node("spark-two-cables")
     rows = [row for row in active_ports(whole) if row.link_layer == "Ethernet"]
     assert len(rows) > 1
-    changes = [nccl_version.becomes(version or None)]
+    changes = [nccl_version.becomes(version or NO_NCCL)]
     changes += [
         gids.becomes(NOT_READ if table is None else tuple(table), row.device, row.number)
         for row, table in zip(rows, cycle(tables), strict=False)
@@ -146,7 +147,7 @@ def test_dma_buf_is_left_alone_where_nccl_sees_that_it_is_blocked():
     [
         ("2.28.3", ("", "unknown to NCCL 2.28.3; from 2.30.7 on, 1 allows crossed cables")),
         ("2.30.7", ("1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")),
-        (None, ("1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")),
+        (NO_NCCL, ("1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")),
     ],
 )
 def test_cables_may_be_crossed_from_one_version_on(version, found):

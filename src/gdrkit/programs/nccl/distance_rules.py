@@ -358,20 +358,15 @@ def _version(node: Node) -> tuple[str, tuple[Missing, ...]]:
 
 
 def _near_by_c2c(node: Node, gpu: PciGpu | None, how_far: str, version: str, settings: Environment) -> bool:
-    """Whether a NIC at the CPU that the GPU is coherent with is near for NCCL."""
-    at_cpu = how_far in ("PHB", "NODE") and gpu is not None and is_coherent(node, gpu)
-    return at_cpu and _counts_c2c(version, settings)
-
-
-def _counts_c2c(version: str, settings: Environment) -> bool:
-    """Whether NCCL uses the direct path through the CPU that a GPU is coherent with.
+    """Whether a NIC at the CPU that the GPU is coherent with is near for NCCL.
 
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on this path has its own level, P2C, which is
     the default. That an explicit PIX or PXB excludes it is gdr-level-pxb-on-c2c. Source: NCCL
     src/graph/paths.cc at these tags.
     """
+    at_cpu = how_far in ("PHB", "NODE") and gpu is not None and is_coherent(node, gpu)
     given = settings.get("NCCL_NET_GDR_C2C")
-    return bool(release(version).gdr_c2c) and (given is None or integer(given.value) != 0)
+    return at_cpu and bool(release(version).gdr_c2c) and (given is None or integer(given.value) != 0)
 
 
 @rule(

@@ -33,7 +33,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     """A setting such as NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
 
     Cost: The GPU's nearest NIC is idle. A list that names no device of the machine leaves NCCL without any:
-    it uses TCP.
+    it uses TCP, and NCCL's GIN is not offered.
 
     How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL_IB_HCA`), and does
     not name a device that `ibv_devinfo` lists and that `nvidia-smi topo -m` shows nearest to a GPU.
