@@ -61,8 +61,8 @@ HOW_TO_GIVEN = {
     "job.log": "job",
 }  # fmt: skip
 RIGHT_CODES = {r"^zgrep .* -c ": 1, r"\bgdr (ps|modprobe|export|expect) ": 3, r" --nodes-only \S": 2}
-"""Codes that are an answer too: nothing was found, a machine without a GPU shows nothing, or no blocked node is
-in the list that was asked for."""
+"""Codes that are an answer too: nothing was found, a machine without a GPU shows nothing, or no blocked node
+is in the list that was asked for."""
 GIVEN = {"bundle.tar.gz": "h100", "node17.tar.gz": "h100", "bundles/a.tar.gz": "operator"}
 """Bundles that a reader of README and of docs/install.md has; the tutorial makes its own."""
 SUDO = """#!/bin/sh
