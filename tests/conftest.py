@@ -70,6 +70,12 @@ MAY_SKIP_IN_CI = (
 rest."""
 
 
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One worker more than there are cores: hundreds of tests wait for a service, a guest or a time-out."""
+    asked = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ
+    return None if asked else len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.fixture
 def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """Snapshots are files of paragraphs."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.agent.native.cuda_abi import LIBRARIES, STREAM_NON_BLOCKING
-from gdrkit.transport import PeerLost, TransportError
+from gdrkit.transport import PeerLost, TransportError, transfer
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from tests.transport import driver_model
@@ -321,7 +321,10 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("size", [4096, SIZE])
 @pytest.mark.parametrize("stream", [0, None])
-def test_a_message_whose_sender_closes_before_it_is_sent_arrives_whole_or_not(beside, size, stream):
+def test_a_message_whose_sender_closes_before_it_is_sent_arrives_whole_or_not(
+    beside, size, stream, monkeypatch
+):
+    monkeypatch.setattr(transfer, "GRACE_SECONDS", 1.0)
     with beside(CLOSES_EARLY) as other:
         into = filled(size, 0)
         arriving = other.connection.recv(into, stream=stream)
