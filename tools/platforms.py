@@ -73,7 +73,8 @@ _OF_HOST = re.compile(  # of a host whose driver a container installs
     r"(?<![\w-])dkms\b|(?:apt-get|dnf|zypper) [^\n]*nvidia(?!-peer-memory)|\bmokutil\b|write /etc/mod"
 )
 _INSIDE = re.compile(
-    r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
+    r"\bapt-get\b|\bdnf\b|\bzypper\b|(?<![\w-])dkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -"
+    r"|setpci"
 )
 _CODE_PAGE = re.compile(r"`gdr (?:codes [\w-]+|modprobe [^`]+)`|talosctl -n NODE (?:list -l|read) \S+")
 """What is not advice: names of codes, which contain names of tools; gdr modprobe, which predicts; and what
