@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import quote
+
 import pytest
 
 from gdrkit.repair.config.boot_check import kind_of
@@ -67,3 +70,47 @@ def test_most_lines_of_modprobe_d_are_directives(known: int, others: int, kind: 
 def test_prose_and_scripts_are_not_modprobe_d():
     assert check(b"install the driver\nthen reboot\nand look\n", "readme").documents == ()
     assert codes("export NCCL_DEBUG=INFO\nexport NCCL_DEBUG=WARN\n", "job.sh") == []
+
+
+BARS = ["blacklist mlx5_ib", "install nvidia /bin/false", "options nvidia NVreg_EnableResizableBar=1"]
+BUTANE = """variant: flatcar
+version: 1.0.0
+storage:
+  files:
+    - path: {path}
+      contents:
+        inline: |
+          {lines}
+"""
+MACHINE_CONFIG = """apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {{name: bars, labels: {{machineconfiguration.openshift.io/role: worker}}}}
+spec:
+  config:
+    ignition: {{version: 3.2.0}}
+    storage:
+      files:
+      - path: {path}
+        contents:
+          source: data:,{quoted}
+"""
+CLOUD_CONFIG = """#cloud-config
+write_files:
+- path: {path}
+  content: |
+    {lines}
+"""
+FOUND = ["module-blacklisted", "install-override"]
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"), [(BUTANE, [8, 9]), (MACHINE_CONFIG, [11, 11]), (CLOUD_CONFIG, [5, 6])]
+)
+@pytest.mark.parametrize("path", ["/etc/modprobe.d/x.conf", "/etc/other.d/x.conf"])
+def test_a_file_of_modprobe_that_an_object_writes_is_judged_as_the_file_alone(form, lines, path):
+    written = re.search(r"\n( *)\{lines\}", form)
+    between = "\n" + (written[1] if written else "")
+    text = form.format(path=path, lines=between.join(BARS), quoted=quote("\n".join(BARS)))
+    found = [(fault.line, fault.code) for fault in check(text.encode(), "x").faults]
+
+    assert sorted(found) == (sorted(zip(lines, FOUND, strict=True)) if "modprobe" in path else [])

@@ -145,3 +145,26 @@ def test_explain_says_what_the_check_of_a_dockerfile_says(
 
     assert main(["explain", str(file)]) == 3
     assert "settings: no faults" in " ".join(capsys.readouterr().out.split())
+
+
+POLICY_PATCH = """apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+spec:
+  driver:
+    kernelModuleType: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"),
+    [("open", ""), ("${KMT:-proprietary}", "unreadable"), ("$KMT", "unreadable"), ("opn", "error")],
+)
+def test_a_value_of_a_policy_that_a_shell_fills_in_is_unknown_and_not_wrong(value: str, severity: str):
+    found = check(POLICY_PATCH.format(value).encode(), "patch.yaml").faults
+    assert [one.severity for one in found if "kernelModuleType" in one.path] == [severity][: len(severity)]
+
+
+@pytest.mark.parametrize("name", ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC"])
+def test_the_name_of_a_device_that_a_manifest_does_not_show_is_unknown(name: str):
+    found = check(JOB.format(name, "${GIVEN}", "PHB").encode(), "job.yaml").faults
+    assert [one.severity for one in found] == ["unreadable"] * (name != "NCCL_IB_TC")

@@ -23,6 +23,7 @@ from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
+from gdrkit.repair.config.boot_check import MODPROBE, boot_faults, kind_of
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.plugin_config import plugin_faults
 from gdrkit.rules.manifest_invalid import ROLE
@@ -151,8 +152,10 @@ def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
             where = f"{path}.contents.source"
             yield fault_at(source.line, "wrong-value", where, source.text[:40], "a URL: data:, https:, ...")
         yield from _mode(file, path)
+        content = inline if isinstance(inline, Scalar) else source
         text = inline.text if isinstance(inline, Scalar) else _data(source)
         yield from _modules(file, text, path)
+        yield from _modprobe(file, content, text, path)
 
 
 def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -165,7 +168,9 @@ def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
             yield fault_at(
                 file.line, "wrong-value", f"{path}.contents", seen, "one of source, inline, local"
             )
-        yield from _modules(file, text_at(file, "contents", "inline"), path)
+        text = text_at(file, "contents", "inline")
+        yield from _modules(file, text, path)
+        yield from _modprobe(file, at(file, "contents", "inline"), text, path)
 
 
 def _files(config: Value) -> tuple[Value, ...]:
@@ -206,6 +211,14 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
         yield fault_at(file.line, "module-not-on-host", path, seen, expected, "warning")
 
 
+def _modprobe(file: Value, content: Value | None, text: str, path: str) -> Iterator[ConfigFault]:
+    """The faults of a file of modprobe.d that an object writes, at their own lines where it shows them."""
+    if isinstance(content, Scalar) and kind_of(text_at(file, "path"), "") == MODPROBE:
+        for fault in boot_faults(MODPROBE, text):
+            line = content.line + fault.line if content.literal else content.line
+            yield replace(fault, line=line, path=".".join(filter(None, (path, fault.path))))
+
+
 # -- Talos -------------------------------------------------------------------------------------------
 
 
@@ -239,6 +252,7 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
             seen = f"{mode.text} without quotation marks"
             where = f"{path}.permissions"
             yield fault_at(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
+        yield from _modprobe(file, at(file, "content"), text_at(file, "content"), path)
 
 
 _LAUNCHER = regex(r"^[^#\n]{0,1000}?(?<![\w-])(?:mpirun|mpiexec)(?![\w-])", re.MULTILINE)
@@ -259,6 +273,8 @@ def as_meant(found: Iterator[ConfigFault], name: str, *, of_mpi: bool) -> Iterat
 
 HCA = "NCCL_IB_HCA"
 NOTHING: Mapping[str, str] = MappingProxyType({})
+NAMES_PATH = (HCA, "NCCL_IB_GID_INDEX", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
+"""Variables of which a wrong value names no device or no address; a script may compute them."""
 TURNED = ("0", "1", "n")
 """Values that turn a switch of a program off, whichever way it is meant."""
 _REFERENCE = regex(r"\$(?:(?P<name>\w+)|\((?P<round>\w+)\)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})")
@@ -279,7 +295,9 @@ def _filled_in(
             for fault in setting_faults(line, name, given, path)
             if fault.severity != "note"
         )
-    elif any(fault.severity != "note" for one in TURNED for fault in setting_faults(line, name, one, path)):
+    elif (path and name in NAMES_PATH) or any(
+        fault.severity != "note" for one in TURNED for fault in setting_faults(line, name, one, path)
+    ):
         where, seen = f"{path}.{name}".lstrip("."), f"has its value from {other or value[:60]}"
         yield fault_at(line, "unreadable", where, seen, "a value that the file shows", "unreadable")
 
