@@ -73,7 +73,7 @@ def parse(text: str, source: str) -> list[ContainerEvent]:
     """The known lines of a log, with or without the time stamps of the kubelet or kubectl."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        for kind, pattern in LINES:
+        for kind, pattern in LINES if line else ():  # a hostile log has a million empty lines
             match = re.search(pattern, line)
             if match:
                 found.append(ContainerEvent(kind, match[0], source, number))
