@@ -264,7 +264,7 @@ def _memlock_limits(node: Node) -> tuple[int | None, int | None]:
     return soft, hard
 
 
-LIMITS_FOLDER = "etc/security/limits.d"
+LIMITS_CONF, LIMITS_FOLDER = "etc/security/limits.conf", "etc/security/limits.d"
 
 
 @fact
@@ -282,9 +282,6 @@ def unlimited_logins(node: Node) -> frozenset[str]:
         if path.endswith(".conf"):
             lifted |= _memlock_lines(if_absent("", node.text, path))
     return frozenset(who for who, _ in lifted if all(lifted.get((who, kind)) for kind in ("soft", "hard")))
-
-
-LIMITS_CONF, LIMITS_FOLDER = "etc/security/limits.conf", "etc/security/limits.d"
 
 
 def _memlock_lines(text: str) -> Iterator[tuple[tuple[str, str], bool]]:

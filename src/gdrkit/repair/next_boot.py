@@ -77,9 +77,8 @@ def _judged(node: Node, verdict: Verdict, consumer: str) -> NextBoot:
     confidence = node.confidence(next_kernel)
     if (found := _barred(node, kernel, consumer)) is not None:
         return found
-    if configuration(node).blacklisted(
-        DRIVER
-    ):  # then the first program loads it, if nvidia-modprobe is there
+    # The first program loads a blacklisted driver, if nvidia-modprobe is there.
+    if configuration(node).blacklisted(DRIVER):
         confidence = min(confidence, Confidence.LIKELY)
     if kernel != release(node):
         from gdrkit.repair.boot_of_another_kernel import boot_of  # most nodes have one kernel

@@ -35,6 +35,12 @@ def fault_at(
     return ConfigFault(line=line, code=code, severity=severity, path=path, seen=seen, expected=expected)
 
 
+def not_shown(line: int, path: str, origin: str) -> ConfigFault:
+    """That a value is filled in later, from a variable or a template that the file does not show."""
+    seen = f"has its value from {origin[:60]}"
+    return fault_at(line, "unreadable", path, seen, "a value that the file shows", "unreadable")
+
+
 class FoundDocument(Struct, frozen=True):
     """A recognised document: its first line, kind and name, and whether anything in it is judged."""
 

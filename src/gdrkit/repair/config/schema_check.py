@@ -14,7 +14,7 @@ from typing import Any
 
 from gdrkit.facts.assignments import is_filled_in
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence
-from gdrkit.repair.config.fault import ConfigFault, fault_at
+from gdrkit.repair.config.fault import ConfigFault, not_shown
 
 Schema = Mapping[str, Any]
 
@@ -66,10 +66,7 @@ def faults(
     kind_of_value = expected.get("type")
     if isinstance(value, Scalar) and not value.quoted and is_filled_in(value.text):
         if kind_of_value in ("boolean", "integer", "number") or "enum" in expected:
-            seen = f"has its value from {value.text[:60]}"
-            yield fault_at(
-                value.line, "unreadable", ".".join(path), seen, "a value that the file shows", "unreadable"
-            )
+            yield not_shown(value.line, ".".join(path), value.text)
         return
     if kind_of_value and not _is(value, kind_of_value):
         yield _fault(value.line, path, "wrong-type", _shown(value), _description(kind_of_value))

@@ -24,7 +24,7 @@ from gdrkit.programs.nccl.settings import gdr_level
 from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.boot_check import MODPROBE, boot_faults, kind_of
-from gdrkit.repair.config.fault import ConfigFault, fault_at
+from gdrkit.repair.config.fault import ConfigFault, fault_at, not_shown
 from gdrkit.repair.config.plugin_config import plugin_faults
 from gdrkit.rules.manifest_invalid import ROLE
 
@@ -298,8 +298,7 @@ def _filled_in(
     elif (path and name in NAMES_PATH) or any(
         fault.severity != "note" for one in TURNED for fault in setting_faults(line, name, one, path)
     ):
-        where, seen = f"{path}.{name}".lstrip("."), f"has its value from {other or value[:60]}"
-        yield fault_at(line, "unreadable", where, seen, "a value that the file shows", "unreadable")
+        yield not_shown(line, f"{path}.{name}".lstrip("."), other or value)
 
 
 def setting_faults(
