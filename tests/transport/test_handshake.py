@@ -121,7 +121,7 @@ def test_the_proofs_and_the_secret_are_those_of_the_description(purpose):
 
 
 def test_the_first_message_names_the_protocol_and_its_version():
-    assert MAGIC == b"gdrkit-transport/8\n"
+    assert MAGIC == b"gdrkit-transport/9\n"
     first, count = next(authentication(KEY, "listen"))
     assert (first[:19], len(first), count) == (MAGIC, 19 + 32, 19)
 
@@ -141,7 +141,7 @@ def test_a_key_has_at_least_16_bytes():
 
 NOT_OURS = "the other side is not a gdrkit transport"
 OTHER = (
-    "the other side speaks version {} of the transport protocol, this side version 8; install the same"
+    "the other side speaks version {} of the transport protocol, this side version {}; install the same"
     " gdrkit on both"
 )
 
@@ -149,8 +149,8 @@ OTHER = (
 @pytest.mark.parametrize(
     ("first", "why"),
     [
-        (b"gdrkit-transport/6\n", OTHER.format(6)),
-        (b"gdrkit-transport/13", OTHER.format(13)),
+        (b"gdrkit-transport/6\n", OTHER.format(6, 9)),
+        (b"gdrkit-transport/13", OTHER.format(13, 9)),
         (b"gdrkit-transports/4", NOT_OURS),
         (b"another-protocol/4\n", NOT_OURS),
         (b"gdrkit-transport/x\n", NOT_OURS),

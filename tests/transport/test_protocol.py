@@ -119,7 +119,7 @@ def test_what_two_processes_exchange_has_a_version():
         (layout(Slot), layout(_Header), RING_HEADER, SLOTS, UNIT_BYTES),
     ]
     digest = hashlib.sha256(repr(wire).encode()).hexdigest()[:12]
-    assert (protocol.VERSION, digest) == (8, "cb27440dae45")
+    assert (protocol.VERSION, digest) == (9, "cb27440dae45")
 
 
 def test_shared_memory_has_the_version_of_the_control_messages():

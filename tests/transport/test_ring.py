@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gdrkit.transport.errors import PathUnavailable
 from gdrkit.transport.ring import _HEADER, _MAGIC, RING_BYTES, UNIT_BYTES, Ring, _Header, reached, units
+from gdrkit.transport.ring_threads import RingThreads
 
 MIB = 1 << 20
 MAGIC = _MAGIC.to_bytes(8, "little")
@@ -32,6 +33,25 @@ def test_chunks_cover_a_message_without_gap_or_overlap(small, size, position, st
         covered, end = offset + length, reaches
     assert covered == size
     assert end == position + units(size)
+
+
+@given(st.integers(1, 40).map(lambda size: size * MIB // 4 + 1), st.integers(0, 1 << 40), st.data())
+def test_no_chunk_is_a_single_byte_whatever_came_before(small, size, position, data):
+    """A copy of one byte into a GPU may be queued behind the stream that waits for it: Cuda.copy."""
+    both = [RingThreads(small, sending) for sending in (True, False)]
+    for side in both:
+        side.take(position * UNIT_BYTES)
+    begins = {side.take(size) for side in both}
+    assert begins in ({position}, {position + 1})  # the same on both sides
+    step = data.draw(st.integers(2, 64)) * UNIT_BYTES
+    assert min(length for *_, length in small.pieces(*begins, size, step)) > 1
+
+
+def test_a_unit_is_left_out_only_where_a_single_byte_would_stand_after_the_rings_end(small):
+    for size, begin in ((8 * UNIT_BYTES, 0), (8 * UNIT_BYTES + 1, 1), (8 * UNIT_BYTES + 2, 0), (1, 0)):
+        side, before = RingThreads(small, sending=True), small.units - 8
+        side.take(before * UNIT_BYTES)
+        assert side.take(size) == before + begin
 
 
 @given(st.integers(0, 1 << 34), st.booleans())

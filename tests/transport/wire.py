@@ -10,7 +10,7 @@ import socket
 import struct
 from typing import Any
 
-MAGIC = b"gdrkit-transport/8\n"
+MAGIC = b"gdrkit-transport/9\n"
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:

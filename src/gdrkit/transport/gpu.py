@@ -9,6 +9,7 @@ from functools import partial
 
 from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, WAIT_GEQ
 from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.ring import SLOTS
 
 _DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
 _QUEUES = 8
@@ -36,7 +37,7 @@ class Gpu:
         self._marks: dict[int, int] = {}  # for each of the program's streams, an event after our work there
         with self.driver.on(device):
             self.stream = self.new_stream()
-            self._byte = self.driver.number("cuMemAlloc_v2", 1)
+            self._bytes = self.driver.number("cuMemAlloc_v2", 2 * (1 + SLOTS))
 
     def new_stream(self) -> int:
         self._streams.append(self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING))
@@ -69,7 +70,7 @@ class Gpu:
         a queue of copies, and all copies there would wait, among them those that this wait is for (seen on
         an H200, driver 580.159.04). So the stream sets a byte first: that is not queued among the copies.
         """
-        self.driver.call("cuMemsetD8Async", self._byte, 0, 1, stream)
+        self.driver.call("cuMemsetD8Async", self._bytes, 0, 1, stream)
         self.driver.call("cuStreamWaitValue32_v2", stream, address, value, WAIT_GEQ)
 
     def mark(self, stream: int) -> None:
@@ -86,6 +87,21 @@ class Gpu:
         """Copy between any two addresses that CUDA knows. Returns whether it is done, as `passed`."""
         self.driver.copy(destination, source, size_bytes, self.stream)
         return partial(self.passed, self.record(self.stream))
+
+    def land(self, source: int, index: int) -> Callable[[], bool]:
+        """Bring a byte and its neighbour to the GPU, for a stream that waits and then calls `take_landed`.
+        Returns whether they are there, as `passed`.
+        """
+        return self.copied(self._bytes + 2 * (1 + index), source, 2)
+
+    def take_landed(self, destination: int, index: int, stream: int) -> int:
+        """Let a program's stream copy a byte that `land` brings. Returns an event, as `record`.
+
+        Not from host memory, behind the wait: with few hardware queues that stopped copies of other streams
+        (in mixed messages on H200s, driver 580.159.04; the copy alone behind one wait did not).
+        """
+        self.driver.call("cuMemcpyAsync", destination, self._bytes + 2 * (1 + index), 1, stream)
+        return self.record(stream)
 
     def read(self, destination: int, source: int, size_bytes: int) -> tuple[int, Callable[[], bool]]:
         """Copy from the GPU to host memory, as Cuda.read; with the address, whether it is done."""
@@ -109,7 +125,7 @@ class Gpu:
                 self.driver.call("cuStreamDestroy_v2", stream)
             for event in self._events:
                 self.driver.call("cuEventDestroy_v2", event)
-            self.driver.call("cuMemFree_v2", self._byte)
+            self.driver.call("cuMemFree_v2", self._bytes)
 
     def _idle(self) -> bool:
         return all(map(self.driver.stream_done, self._streams)) and all(

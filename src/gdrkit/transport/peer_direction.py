@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from gdrkit.transport.buffers import Buffer
@@ -32,8 +33,8 @@ from gdrkit.transport.ring_threads import RingThreads
 class PeerMessage(Message):
     """A message. `gpu` is None for host memory. `ready` is an event: at first the memory may be used after
     it; once a copy has started, the memory is copied after it. `staged` is its operation if threads move the
-    message through the ring. `landing` is where they put a single byte that a stream then copies; after
-    `landed`, another event, it has.
+    message through the ring. `landing` is where they put a single byte for a stream; once `crossed` says
+    so it is on the GPU, where the stream copies it; after `landed`, another event, it has.
     """
 
     def __init__(self, direction: PeerDirection, what: Buffer, crc32: int | None) -> None:
@@ -43,6 +44,7 @@ class PeerMessage(Message):
         self.ready: int | None = None
         self.staged: Operation | None = None
         self.landing: Buffer | None = None
+        self.crossed: Callable[[], bool] | None = None
         self.landed: int | None = None
         self.finished = False
 

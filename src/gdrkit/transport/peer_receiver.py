@@ -38,11 +38,10 @@ class PeerReceiver(PeerDirection):
         self._posting[message.number % SLOTS] = message, gpu.record(stream)
 
     def _leave(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
-        """Let the stream copy a single byte, from the slot: Cuda.copy."""
+        """Let the stream copy a single byte that we bring to the GPU by then: Cuda.copy."""
         if message.what.size_bytes == 1:
             message.landing = Buffer(ctypes.addressof(message.slot) + Slot.byte.offset, 1, None, self.ring)
-            cuda().call("cuMemcpyAsync", message.what.address, message.landing.address, 1, stream)
-            message.landed = gpu.record(stream)
+            message.landed = gpu.take_landed(message.what.address, message.number % SLOTS, stream)
 
     def _has_slot(self, message: PeerMessage) -> bool:
         """Whether the message SLOTS before it is received, and no stream is left to post that one."""
@@ -102,8 +101,19 @@ class PeerReceiver(PeerDirection):
         if not message.staged.done():
             return False
         if message.slot.arrived != message.word:
+            if not self._is_on_gpu(message):
+                return False
             message.finish()
         return self._has_landed(message)
+
+    def _is_on_gpu(self, message: PeerMessage) -> bool:
+        """Whether a single byte for a stream is where the stream takes it from."""
+        if message.landing is None or message.gpu is None:
+            return True
+        with message.context():
+            if message.crossed is None:
+                message.crossed = message.gpu.land(message.landing.address, message.number % SLOTS)
+            return message.crossed()
 
     def _has_landed(self, message: PeerMessage) -> bool:
         """Whether a stream has copied a single byte, if it is to."""

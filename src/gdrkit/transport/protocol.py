@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union, get_args
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 8
+VERSION = 9
 """Raise it with every change of what two processes exchange: the handshake, control messages, headers and
 offers on sockets, and the layout and use of shared memory.
 """

@@ -195,6 +195,7 @@ class Ring:
             address, most = self.locate(position)
             lap = min(size_bytes - offset, most)
             took = units(-(-lap // -(-lap // step)))
+            took -= took > 1 and lap - took * UNIT_BYTES == 1  # no single byte is left: Cuda.copy
             size, position = min(took * UNIT_BYTES, lap), position + took
             yield position, address, offset, size
             offset += size

@@ -12,7 +12,7 @@ from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.progress import Progress
-from gdrkit.transport.ring import WRAP, Ring, reached, units
+from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, reached, units
 from gdrkit.transport.steps import (
     SteppedOperation,
     StepQueue,
@@ -46,7 +46,12 @@ class RingThreads:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
 
     def take(self, size_bytes: int) -> int:
-        """The unit at which the next message of this size begins."""
+        """The unit at which the next message of this size begins, the same on both sides. One unit is
+        skipped if a single byte would be left after the end of the ring: Cuda.copy.
+        """
+        _, most = self.ring.locate(self._position)
+        if size_bytes > 1 and (size_bytes - most) % (self.ring.units * UNIT_BYTES) == 1:
+            self._position += 1
         begin = self._position
         self._position += units(size_bytes)
         return begin

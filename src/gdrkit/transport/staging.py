@@ -15,6 +15,7 @@ from gdrkit.agent.native.cuda_abi import REGISTER_DEVICE_MAP, REGISTER_PORTABLE
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.ring import SLOTS
 from gdrkit.transport.steps import Steps, passed
 
 _PINNED_BYTES, _PIECE = 8 << 20, 4 << 20
@@ -51,7 +52,8 @@ class Staging:
             self._word_on_device = self._driver.number(
                 "cuMemHostGetDevicePointer_v2", ctypes.addressof(self._word), 0
             )
-        self._spare = deque(range(page + _PAGE // 2, page + _PAGE))  # for messages of a byte
+        self._byte_at = page + _PAGE // 2  # with its neighbour: Gpu.land
+        self._spare = deque(range(SLOTS))
 
     def _pinned(self, size_bytes: int) -> int:
         return self._driver.number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
@@ -91,23 +93,29 @@ class Staging:
     def byte_in_turn(
         self, stream: int, into: Buffer, pull: Callable[[Buffer, Staging | None], Steps]
     ) -> Steps:
-        """`in_turn` for a single byte that is received: `pull` puts it into host memory, and the stream
-        copies it from there. A copy on our stream would be queued behind streams that wait: Cuda.copy.
+        """`in_turn` for a single byte that is received: `pull` puts it into host memory, our stream brings
+        it to the GPU with a neighbour, and the program's stream copies it there. A plain copy of a byte to
+        the GPU would be queued behind streams that wait: Cuda.copy.
         """
         if not self._spare:
             return self.in_turn(stream, pull(into, self))
-        at = self._spare.popleft()
-        turn = self.in_turn(stream, pull(Buffer(at, 1, None, self), None))
+        index = self._spare.popleft()
+        at = self._byte_at + 2 * index
+        turn = self.in_turn(stream, self._land(pull(Buffer(at, 1, None, self), None), at, index))
         with self.context():
-            self._driver.call("cuMemcpyAsync", into.address, at, 1, stream)
-            copied = self._gpu.record(stream)
+            copied = self._gpu.take_landed(into.address, index, stream)
             self._gpu.mark(stream)
-        return self._byte_turn(turn, copied, at)
+        return self._byte_turn(turn, copied, index)
 
-    def _byte_turn(self, turn: Steps, copied: int, at: int) -> Steps:
+    def _land(self, steps: Steps, at: int, index: int) -> Steps:
+        crc32 = yield from steps
+        yield from passed(self._gpu.land(at, index))
+        return crc32
+
+    def _byte_turn(self, turn: Steps, copied: int, index: int) -> Steps:
         crc32 = yield from turn
         yield from passed(partial(self._gpu.passed, copied))
-        self._spare.append(at)
+        self._spare.append(index)
         return crc32
 
     def out_of(self, what: Buffer) -> Iterator[Piece]:

@@ -130,8 +130,8 @@ class Cuda:
         cuMemcpyAsync puts copies to a GPU of less than 32 KiB into the queues in which streams wait for
         words. With few such queues (CUDA_DEVICE_MAX_CONNECTIONS) the copy is queued behind a stream that
         may be waiting for it. A copy of two rows is not (both seen on H200s, driver 580.159.04). A single
-        byte cannot be two rows: `read` takes one from a GPU, and into a GPU one is copied by a stream that
-        waits for it anyway, behind its wait.
+        byte cannot be two rows: it comes with a neighbour, from a GPU by `read`, and into a GPU by Gpu.land,
+        where the stream that waits for it copies it.
         """
         half = size_bytes // 2
         if size_bytes >= _QUEUED_AS_COPY or not half:
