@@ -7,9 +7,8 @@ flight, from host memory and, with `--gpus`, from a GPU each, with and without s
 byte is checked. A session ends in one of three ways: in good order, with the death of the other process
 (SIGKILL), or with a message that is never sent, whose wait times out. Then the next one connects.
 
-With all three paths in turn on a GPU, a message of one byte stood still in November 2026, wherever its
-stream shared a hardware queue; that is mended, and the run was repeated. CUDA_DEVICE_MAX_CONNECTIONS=1 makes
-all streams share one: docs/transport.md has those runs.
+CUDA_DEVICE_MAX_CONNECTIONS=1 makes all streams share one hardware queue, which is where messages have stood
+still: docs/transport.md has those runs.
 
 A byte that differs, a wait of more than a minute, an error that does not belong to the session's end, and a
 process that does not end are failures, and exit code 1. The last line says what memory and how many file
