@@ -1,7 +1,8 @@
 """What every rule says of every node in tests/evidence, as it was reviewed.
 
-Equal outcomes of one rule are listed once, with the nodes: the first three, and how many more; of a problem,
-every one. Names of devices and of the kernel's release that differ from node to node stand as <...>."""
+Equal outcomes of one rule are listed once, with the nodes: the first three, and whether there are others;
+of a problem, every one. What a code costs and which commands show it are read in its rule. Names of devices
+and of the kernel's release that differ from node to node stand as <...>."""
 
 from __future__ import annotations
 
@@ -64,15 +65,14 @@ def _declared(rule: Rule) -> list[str]:
     parts |= {"loading": rule.loading or "", "module": rule.module, "traits": rule.traits}
     parts |= {"remedies": rule.remedies}
     words += [f"{name} {value_text(value)}" for name, value in parts.items() if value]
-    asked = [f"shown by {value_text(command)}" for command in rule.reported_by]
-    return [*wrapped("", words), *([f"cost: {rule.cost}"] if rule.cost else []), *asked]
+    return wrapped("", words)
 
 
 def _with_nodes(outcome: str, where: Counter[str]) -> list[str]:
     """An outcome and its nodes, in one row if they fit."""
     shown = [name if number == 1 else f"{name} x{number}" for name, number in where.items()]
     if len(shown) > 4 and not outcome.startswith("failed"):
-        shown = [*shown[:3], f"{len(where) - 3} more nodes; {sum(where.values())} in all"]
+        shown = [*shown[:3], "others"]
     whole = f"{outcome} -- {', '.join(shown)}"
     if "\n" not in whole and len(whole) <= WIDTH:
         return [whole]
