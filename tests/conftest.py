@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +80,30 @@ def pytest_xdist_auto_num_workers() -> int | None:
 def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """Snapshots are files of paragraphs."""
     return snapshot.use_extension(Paragraphs)
+
+
+@pytest.fixture(scope="session")
+def made_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A function that fills a folder in one worker of this run; the others wait for it. No test may change
+    what is in it."""
+    below = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        below = below.parent  # of all workers
+
+    def made(name: str, fill: Callable[[Path], object]) -> Path:
+        folder, filled = below / name, below / f"{name}.filled"
+        with (below / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not filled.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+                folder.mkdir()
+                fill(folder)
+                filled.touch()
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="module")
