@@ -72,14 +72,20 @@ def gdr_on_a_terminal(
         streams = (nothing.fileno(), theirs, err.fileno())
         child = _started(arguments, streams, folder, environment, seconds, lambda: None)
         os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # EIO: the other end is closed
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        os.close(ours)
+        shown = shown_on(ours)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         err.seek(0)
-        return Ended(code, shown.decode().replace("\r\n", "\n"), err.read().decode())
+        return Ended(code, shown, err.read().decode())
+
+
+def shown_on(terminal: int) -> str:
+    """What a terminal shows until nothing has its other end open; it is closed then."""
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other end is closed
+        while chunk := os.read(terminal, 65536):
+            shown += chunk
+    os.close(terminal)
+    return shown.decode().replace("\r\n", "\n")
 
 
 def _started(
@@ -94,11 +100,10 @@ def _started(
     _warm()
     sys.stdout.flush()
     sys.stderr.flush()
-    gc.freeze()  # else a collection in the child would copy all that the two share
     if (child := os.fork()) == 0:
+        gc.freeze()  # else a collection would copy all that the two share
         signal.alarm(seconds)
         _become(arguments, streams, folder, dict(environment), bound)
-    gc.unfreeze()
     return child
 
 
