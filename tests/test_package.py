@@ -67,6 +67,22 @@ def package(made_once, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return both_in(made_once("dist", fill))
 
 
+def test_what_the_tests_share_is_made_once_and_again_after_a_failure(made_once):
+    found = []
+
+    def fill(folder: Path) -> None:
+        found.append([*folder.iterdir()])
+        (folder / "part").touch()
+        if len(found) == 1:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError):
+        made_once("made-once", fill)
+    for _ in range(2):
+        assert [path.name for path in made_once("made-once", fill).iterdir()] == ["part"]
+    assert found == [[], []]
+
+
 def files_of(sdist: Path) -> set[str]:
     with tarfile.open(sdist) as tar:
         return {member.name.partition("/")[2] for member in tar if not member.isdir()}
