@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,30 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(Paragraphs)
 
 
+@pytest.fixture(scope="session")
+def made_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A function that fills a folder in one worker of this run; the others wait for it. No test may change
+    what is in it."""
+    below = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        below = below.parent  # of all workers
+
+    def made(name: str, fill: Callable[[Path], object]) -> Path:
+        folder, filled = below / name, below / f"{name}.filled"
+        with (below / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not filled.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+                folder.mkdir()
+                fill(folder)
+                filled.touch()
+        return folder
+
+    return made
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One browser for the tests of a file. While it is open, Playwright's event loop runs in this thread,
@@ -105,6 +130,18 @@ def pytest_runtest_makereport(
             report.outcome = "failed"
             report.longrepr = f"{reason} (with CI=true nothing may be skipped)"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: there is none, and a third of the time went into looking through
+    all that stays. It is not looked through while tests run either."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -74,8 +74,9 @@ def _rows_of_notes() -> Iterator[str]:
 
 
 def with_nodes(text: str, nodes: list[str], shown: int = 3) -> list[str]:
-    """A text and the nodes for which it holds, in one row if they fit: the first, and how many more."""
-    named = nodes if len(nodes) <= shown + 1 else [*nodes[:shown], f"{len(nodes) - shown} more"]
+    """A text and the nodes for which it holds, in one row if they fit: the first, and whether there are
+    others. Their number would change with each node that is added, in hundreds of rows."""
+    named = nodes if len(nodes) <= shown + 1 else [*nodes[:shown], "others"]
     row = f"{text} -- {', '.join(named)}"
     return (
         [row]

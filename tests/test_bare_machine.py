@@ -130,7 +130,7 @@ def test_every_test_is_collected_without_any_of_them(tmp_path):
 def test_tests_of_machines_fleets_and_commands_pass_without_any_of_them(tmp_path):
     """A sixth of the files, others each day."""
     every = [one for programs, _ in SETS.values() for one in programs]
-    done = pytest_without(every, tmp_path, "-n2", "-m", "not slow", *RUN)
+    done = pytest_without(every, tmp_path, "-n0", "-m", "not slow", *RUN)
     assert done.returncode == 0, f"GDRKIT_SEED={SEED}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     assert how_to_install("depmod") in done.stdout and re.search(r"\d{2,} passed", done.stdout)
 
@@ -145,7 +145,8 @@ def test_a_hidden_program_can_not_be_started(tmp_path):
 
 def started(path: Path) -> Iterator[str]:
     """The programs that a file starts by a literal name."""
-    tree = ast.parse((ROOT / path).read_text())
+    text = (ROOT / path).read_text()
+    tree = ast.parse(text if "subprocess." in text else "")
     lists = {
         target.id: node.value
         for node in ast.walk(tree)

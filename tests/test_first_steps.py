@@ -109,17 +109,20 @@ def ran(folder: Path, lines: Sequence[str], environment: Mapping[str, str]) -> l
     return [Step(line, int(code), *printed) for line, (code, *printed) in zip(lines, read, strict=True)]
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def repository(made_once) -> Path:
     """A repository with one commit: what is committed here, as it is now."""
-    git, folder = program("git"), tmp_path_factory.mktemp("repository")
+    return made_once("repository", commit_all)
+
+
+def commit_all(folder: Path) -> None:
+    git = program("git")
     for path in committed():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path, follow_symlinks=False)
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
     for words in (["init", "-q"], ["add", "-f", "-A"], [*who, "commit", "-q", "-m", "all"]):
         subprocess.run([git, *words], cwd=folder, check=True)
-    return folder
 
 
 def environment_of(home: Path) -> dict[str, str]:

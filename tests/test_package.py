@@ -42,21 +42,45 @@ def built(source: Path, folder: Path) -> tuple[Path, Path]:
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
     run = subprocess.run(command, cwd=source, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+    return both_in(folder)
+
+
+def both_in(folder: Path) -> tuple[Path, Path]:
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+@pytest.fixture(scope="session")
+def package(made_once, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Both, of a copy of what is committed and of files that are not."""
-    source = tmp_path_factory.mktemp("checkout")
-    for path in (*committed(), *map(Path, FOREIGN)):
-        (source / path).parent.mkdir(parents=True, exist_ok=True)
-        if str(path) in FOREIGN:
-            (source / path).write_text("foreign")
-        else:
-            shutil.copy(ROOT / path, source / path, follow_symlinks=False)
-    return built(source, tmp_path_factory.mktemp("dist"))
+
+    def fill(folder: Path) -> None:
+        source = tmp_path_factory.mktemp("checkout")
+        for path in (*committed(), *map(Path, FOREIGN)):
+            (source / path).parent.mkdir(parents=True, exist_ok=True)
+            if str(path) in FOREIGN:
+                (source / path).write_text("foreign")
+            else:
+                shutil.copy(ROOT / path, source / path, follow_symlinks=False)
+        built(source, folder)
+
+    return both_in(made_once("dist", fill))
+
+
+def test_what_the_tests_share_is_made_once_and_again_after_a_failure(made_once):
+    found = []
+
+    def fill(folder: Path) -> None:
+        found.append([*folder.iterdir()])
+        (folder / "part").touch()
+        if len(found) == 1:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError):
+        made_once("made-once", fill)
+    for _ in range(2):
+        assert [path.name for path in made_once("made-once", fill).iterdir()] == ["part"]
+    assert found == [[], []]
 
 
 def files_of(sdist: Path) -> set[str]:
@@ -158,9 +182,19 @@ def test_the_python_of_these_tests_has_a_sibling_to_install_for():
     assert pythons() or not IN_CI
 
 
+@pytest.fixture(scope="session")
+def pip(made_once) -> list[str | Path]:
+    """The command of a pip that installs into other environments too; the newest knows all older Pythons."""
+
+    def fill(folder: Path) -> None:
+        subprocess.run([[*pythons().values()][-1], "-m", "venv", folder], check=True)
+
+    return [made_once("pip", fill) / "bin/python", "-m", "pip"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [f"python3.{minor}" for minor in MINORS])
-def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, package, tmp_path):
+def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, package, request, tmp_path):
     if (python := pythons().get(name)) is None:
         pytest.skip(f"no {name} here")
     if not WHEELS.is_dir():
@@ -174,10 +208,11 @@ def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, pack
         assert done.returncode in (0, 2, 3) and "Traceback" not in done.stderr, done.stderr
         return done.stdout
 
-    run(python, "-m", "venv", "venv")
+    run(python, "-m", "venv", "--without-pip", "venv")
     bin_ = tmp_path / "venv/bin"
     words = ["install", "--quiet", "--no-compile", "--no-index", "--find-links"]
-    run(bin_ / "python", "-m", "pip", *words, WHEELS, package[0])
+    pip = request.getfixturevalue("pip")
+    run(*pip, "--python", bin_ / "python", *words, WHEELS, package[0])
     version = metadata(package[0])["Version"]
     assert run(bin_ / "gdr", "--version") == run(bin_ / "python", "-m", "gdrkit", "--version")
     assert run(bin_ / "gdr", "--version") == f"gdr {version}\n"
@@ -190,15 +225,17 @@ def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, pack
     assert where.startswith(str(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def pyz(made_once) -> Path:
     """The one file, of the wheels that are here: for this processor."""
     if not WHEELS.is_dir():
         assert not IN_CI
         pytest.skip("run: python -m tools.wheels")
-    file = tmp_path_factory.mktemp("pyz") / "gdr.pyz"
-    build(file, (platform.machine(),), WHEELS)
-    return file
+
+    def fill(folder: Path) -> None:
+        build(folder / "gdr.pyz", (platform.machine(),), WHEELS)
+
+    return made_once("pyz", fill) / "gdr.pyz"
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ import termios
 import pytest
 
 from gdrkit.cli.message_stream import MessageStream
-from tests.cli.test_width import GDR, PLAIN, _read
+from tests.cli.forked import shown_on
+from tests.cli.test_width import GDR, PLAIN
 
 WRONG = ["doctor", "--consumer", "nothing-that-gdr-knows"]
 FOLDER = "/no/such/folder/" + "a-folder-with-a-long-name/" * 4
@@ -32,12 +33,9 @@ def on_terminal(columns: int, *words: str, **environment: str) -> str:
         env=PLAIN | environment,
     )
     os.close(theirs)
-    shown = b""
-    while chunk := _read(ours):
-        shown += chunk
-    os.close(ours)
+    shown = shown_on(ours)
     process.communicate(timeout=60)
-    return shown.decode().replace("\r\n", "\n")
+    return shown
 
 
 def piped(*words: str) -> str:

@@ -1,16 +1,12 @@
 """Every command's text is as wide as the terminal, within 60 to 200 columns."""
 
-import fcntl
 import json
 import os
-import pty
 import re
 import shlex
-import struct
 import subprocess
 import sys
 import tarfile
-import termios
 from pathlib import Path
 
 import pytest
@@ -20,6 +16,7 @@ from rich.text import Text
 from tools.shown import EXAMPLES
 
 from gdrkit.agent.streams import visible
+from tests.cli.forked import gdr_on_a_terminal
 from tests.cli.test_fleet import BLOCKED_SEED
 from tests.evidence_nodes import laid_down
 from tests.jobs.running.records import device, held, process, record
@@ -40,31 +37,9 @@ def widest(text: str) -> int:
 
 def on_a_terminal(columns: int, *words: str, rows: int = 50, folder: Path = ROOT) -> str:
     """What a terminal of that size shows, without its colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen(
-        [*GDR, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        env=PLAIN,
-        cwd=folder,
-    )
-    os.close(theirs)
-    shown = b""
-    while chunk := _read(ours):
-        shown += chunk
-    os.close(ours)
-    _, errors = process.communicate(timeout=60)
-    assert b"internal error" not in errors and process.returncode < 64, errors
-    return Text.from_ansi(shown.decode().replace("\r\n", "\n")).plain
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # EIO: the other end is closed
-        return b""
+    ended = gdr_on_a_terminal((columns, rows), words, folder=folder, environment=PLAIN)
+    assert "internal error" not in ended.err and 0 <= ended.code < 64, ended.err
+    return Text.from_ansi(ended.out).plain
 
 
 @pytest.mark.parametrize(("columns", "least", "most"), [(60, 50, 60), (120, 101, 120), (400, 150, 200)])

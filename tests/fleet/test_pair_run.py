@@ -35,7 +35,7 @@ def ended(pid_file):
 
 def test_a_node_that_hangs_is_given_up_at_its_round_s_share_and_not_asked_again(ssh, tmp_path):
     nodes = ("a", "b", "hung")
-    pairs = run(*nodes, timeout_s=24.0)
+    pairs = run(*nodes, timeout_s=16.0)
     with within(100):
         complete = pairs.measure(nodes, 3, lambda row: None)
 

@@ -83,6 +83,24 @@ def test_each_deciding_command_is_complete_once_the_module_is_filled_in(rule: Ru
         assert not re.search(r"[{}]", fill(deciding.command + deciding.shows, "some_module"))
 
 
+PROGRAMS = (
+    "cat", "dmesg", "env", "ethtool", "fi_info", "gdr", "gdscheck", "grep", "ibv_devices",
+    "ibv_devinfo", "kubectl", "ldconfig", "ls", "lsmod", "lspci", "mlxconfig", "modinfo", "modprobe",
+    "mokutil", "nm", "nvidia-imex-ctl", "nvidia-smi", "ping", "rdma", "rdma_topo", "show_gids",
+    "systemctl", "ucx_info", "ulimit", "uname",
+)  # fmt: skip
+
+
+@each(rule for rule in every_rule() if rule.reported_by)
+def test_each_deciding_command_begins_with_a_program_or_a_setting_and_what_it_shows_does_not(rule: Rule):
+    def is_command(text: str) -> bool:
+        return re.match(rf"(sudo )?({'|'.join(PROGRAMS)})( |$)|[A-Z_]+=.*, set for ", text) is not None
+
+    for deciding in rule.reported_by:
+        assert is_command(deciding.command)
+        assert not is_command(deciding.shows)
+
+
 @each_rule
 def test_a_finding_that_blocks_nothing_is_a_note_or_a_warning(rule: Rule):
     assert rule.default_status in (Status.NOTE, Status.WARNING)

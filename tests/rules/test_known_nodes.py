@@ -1,7 +1,9 @@
 """What every rule says of every node in tests/evidence, as it was reviewed.
 
-Equal outcomes of one rule are listed once, with the nodes: the first three, and how many more; of a problem,
-every one. Names of devices and of the kernel's release that differ from node to node stand as <...>."""
+Equal outcomes of one rule are listed once, with the nodes: the first three, and whether there are others.
+The page of each node has its problems: test_node_pages.py. What a code costs and which commands show it are
+read in its rule. Names of devices and of the kernel's release that differ from node to node stand as
+<...>."""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.findings import subject_name
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
-from tests.known_answers import WIDTH, anywhere, outcome_text, value_text, wrapped
+from tests.known_answers import anywhere, outcome_text, value_text, with_nodes, wrapped
 
 
 @functools.cache
@@ -52,7 +54,7 @@ def _outcomes(rule: Rule) -> list[str]:
             said = outcome_text(node(name), result)
             outcome = anywhere(said, subject_name(result.subject), kernel(name))
             found.setdefault(outcome, Counter())[name] += 1
-    return [row for outcome, where in found.items() for row in _with_nodes(outcome, where)]
+    return [row for outcome, where in found.items() for row in with_nodes(outcome, _named(where))]
 
 
 def _declared(rule: Rule) -> list[str]:
@@ -64,19 +66,11 @@ def _declared(rule: Rule) -> list[str]:
     parts |= {"loading": rule.loading or "", "module": rule.module, "traits": rule.traits}
     parts |= {"remedies": rule.remedies}
     words += [f"{name} {value_text(value)}" for name, value in parts.items() if value]
-    asked = [f"shown by {value_text(command)}" for command in rule.reported_by]
-    return [*wrapped("", words), *([f"cost: {rule.cost}"] if rule.cost else []), *asked]
+    return wrapped("", words)
 
 
-def _with_nodes(outcome: str, where: Counter[str]) -> list[str]:
-    """An outcome and its nodes, in one row if they fit."""
-    shown = [name if number == 1 else f"{name} x{number}" for name, number in where.items()]
-    if len(shown) > 4 and not outcome.startswith("failed"):
-        shown = [*shown[:3], f"{len(where) - 3} more nodes; {sum(where.values())} in all"]
-    whole = f"{outcome} -- {', '.join(shown)}"
-    if "\n" not in whole and len(whole) <= WIDTH:
-        return [whole]
-    return [outcome, *wrapped("  --", shown, ", ")]
+def _named(where: Counter[str]) -> list[str]:
+    return [name if number == 1 else f"{name} x{number}" for name, number in where.items()]
 
 
 HIDDEN = 12

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -27,13 +28,15 @@ def small_rings(monkeypatch):
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if pyfuncitem.funcargs.get("driver") != "gpu" or ALONE in os.environ:
         return None
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", pyfuncitem.nodeid],
-        env={**os.environ, ALONE: "1"},
-        cwd=pyfuncitem.config.rootpath,
-        capture_output=True,
-        text=True,
-    )
+    words = ["-m", "pytest", "-n0", "-q", "-rs", "-p", "no:cacheprovider", pyfuncitem.nodeid]
+    with tempfile.TemporaryDirectory() as folder:  # by default it removes the files of older runs
+        done = subprocess.run(
+            [sys.executable, *words, f"--basetemp={folder}/pytest"],
+            env={**os.environ, ALONE: "1"},
+            cwd=pyfuncitem.config.rootpath,
+            capture_output=True,
+            text=True,
+        )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
     if "1 skipped" in done.stdout:
         pytest.skip("needs an NVIDIA GPU, and a second one")

@@ -51,9 +51,15 @@ def on_platform(kind: ConfigKind, request: ConfigRequest) -> ConfigRequest:
     """The request for a node as it would be with a system of the platform that reads the kind."""
     if request.node is None or not kind.platform:
         return request
-    system = "rhel" if kind.platform == "OpenShift" else "talos"
+    return replace(request, node=_with_system_of(kind.platform, request.node))
+
+
+@functools.cache
+def _with_system_of(platform: str, node: Node) -> Node:
+    """One node for all forms, which is judged once."""
+    system = "rhel" if platform == "OpenShift" else "talos"
     made = distribution.becomes(Distribution(system, "", (), system, "coreos"))
-    return replace(request, node=request.node.after(kind.platform, [made]))
+    return node.after(platform, [made])
 
 
 def outputs() -> dict[str, ConfigOutput]:

@@ -1,13 +1,15 @@
 """Every action of every procedure on the nodes in tests/evidence, as it was reviewed.
 
-Equal actions of one procedure are listed once, with the first nodes and families of distributions and the
-number of all. Of a file that a person applies there is the first line: its content is in the tests of
-repair/config."""
+Equal actions of one procedure are listed once, with the first nodes and families of distributions.
+Of a file that a person applies there is the first line: its content is in the tests of repair/config."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 import pytest
 
@@ -27,7 +29,7 @@ from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import every_remedy
 from gdrkit.repair.remedies.remedy import Remedy
 from tests.evidence_nodes import names
-from tests.known_answers import anywhere, value_text, with_nodes, wrapped
+from tests.known_answers import WIDTH, anywhere, value_text, with_nodes, wrapped
 from tests.repair.platforms.test_procedures import CHOICES, FAMILIES, node
 from tests.repair.remedies.test_pairs import DERIVED
 
@@ -55,20 +57,32 @@ def test_the_actions_of_a_procedure(remedy: Remedy, snapshot):
     rows = []
     variants: dict[str, list[str]] = {}
     for actions, cases in found.items():
-        shown = [row for action in actions for row in _once(action, variants)] or ["nothing"]
-        rows += with_nodes("\n".join(shown), cases, shown=2)
+        rows += with_nodes("\n".join(_shown(actions, variants)) or "nothing", cases, shown=2)
     assert "\n".join(rows) == snapshot
 
 
-def _once(action: str, variants: dict[str, list[str]]) -> list[str]:
-    """The rows of an action; of one that was shown before the first row."""
-    head, *rest = action.split("\n")
-    before = variants.setdefault(head, [])
-    if rest and action in before:
-        which = "above" if len(before) == 1 else f"number {before.index(action) + 1} above"
-        return [f"{head}, as {which}"]
-    before.append(action)
-    return [head, *rest]
+def _shown(actions: Iterable[str], variants: dict[str, list[str]]) -> Iterator[str]:
+    """The rows of a procedure's actions; of those that an earlier one has, the commands in few rows."""
+    for seen, group in groupby(actions, lambda action: action in variants.get(_command(action), ())):
+        if seen:
+            yield from wrapped("as above:", (_named(action, variants) for action in group))
+        for action in () if seen else group:
+            variants.setdefault(_command(action), []).append(action)
+            yield from action.split("\n")
+
+
+def _named(action: str, variants: dict[str, list[str]]) -> str:
+    """The command of an action, and which one if several actions have it."""
+    command = _command(action)
+    same = variants[command]
+    return f"{command} (number {same.index(action) + 1})" if len(same) > 1 else command
+
+
+def _command(action: str) -> str:
+    """An action without its reason and its rows; of what is asked for, the first words."""
+    if action.startswith("ask"):
+        return textwrap.shorten(action.partition("\n")[0], WIDTH // 2, placeholder=" ...")
+    return re.split(r"( \([a-z_, ]+\))?: |\n", action, maxsplit=1)[0]
 
 
 def _rows_of(action: Action) -> list[str]:

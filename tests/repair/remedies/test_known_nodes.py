@@ -1,7 +1,7 @@
 """What every remedy supposes on every node in tests/evidence, as it was reviewed.
 
-Equal effects of one remedy are listed once, with the first nodes and the number of the others. Of an answer
-with several parts, those that change are shown."""
+Equal effects of one remedy are listed once, with the first nodes. Of an answer with several parts, those
+that change are shown."""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ from tests.seed import SEED
 DRAWN = {f"machine-{number}": number for number in sorted(random.Random(SEED).sample(range(20), 10))}
 """Half of twenty machines, every day others."""
 each_node = pytest.mark.parametrize(
-    "name", [*names(), *(pytest.param(name, marks=pytest.mark.slow) for name in DRAWN)]
+    "name", [*names(), *(pytest.param(name, marks=pytest.mark.slow) for name in DRAWN)], scope="module"
 )
+"""All tests of a node follow each other, in one worker, which judges and plans for it once."""
 LOADED_BY = {RemedyName.LOAD_PEERMEM: PEERMEM, RemedyName.LOAD_DRIVER: DRIVER}
 
 
@@ -94,6 +95,7 @@ def test_the_state_after_a_step_is_the_verdict_on_the_node_after_it(name):
                 if taken not in known:
                     known[taken] = judge_node(here)
                 verdict = known[taken]
+                assert step.then.state != State.ACTIVE  # nothing has run there yet
                 assert step.then.state == verdict.of(consumer).state, (consumer, taken)
                 if step.then.state in (State.BLOCKED, State.IMPOSSIBLE):
                     assert step.then.blocked_by, (consumer, taken)
@@ -189,14 +191,13 @@ def test_a_blocked_node_is_offered_what_slows_a_program_that_is_direct(device_id
 
 
 def test_the_tests_above_see_steps_of_every_kind():
-    """They pass where there is no chain."""
-    seen = [
-        (name, step)
-        for name in names()
-        for consumer in NAMES
-        for chain in chains(name, consumer)
-        for step in chain
-    ]
-    assert {step.then.state for _, step in seen} == {*State} - {State.ACTIVE}
-    assert {"rebuild-driver", "load-peermem", "sign-module"} <= {step.remedy.name for _, step in seen}
-    assert len({name for name, _ in seen}) > 10
+    """They pass where there is no chain. This worker has plans for the last nodes already."""
+    missing = {*State, "rebuild-driver", "load-peermem", "sign-module"} - {State.ACTIVE}
+    with_steps = set()
+    for name in reversed(names()):
+        for step in (step for consumer in NAMES for chain in chains(name, consumer) for step in chain):
+            missing -= {step.then.state, step.remedy.name}
+            with_steps.add(name)
+        if not missing and len(with_steps) > 10:
+            return
+    raise AssertionError((missing, with_steps))
