@@ -45,6 +45,7 @@ def main() -> int:
     target = sys.argv[1:2]
     commands = {
         "python3 -c pass": [sys.executable, "-c", "pass"],
+        "import msgspec": [sys.executable, "-c", "import msgspec"],  # the records of all evidence are its
         "gdr --help": [GDR, "--help"],
         "gdr doctor --json": [GDR, "doctor", *target, "--json"],
         "gdr doctor --line": [GDR, "doctor", *target, "--line"],
