@@ -12,6 +12,7 @@ from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.readings import port_states
 from gdrkit.explain.text_host import TextHost, proofs_of
+from gdrkit.explain.used_gpus import is_judged
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.linkage import gpl_compatible
@@ -112,7 +113,7 @@ def only_of_log(proofs: tuple[QuotedLine, ...]) -> bool:
 
 def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
-    results = tuple(check_results(node, rules))
+    results = tuple(check_results(node, rules, is_judged(node, host.own_lines)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
     found: dict[str, None] = {}
     for result in results:
