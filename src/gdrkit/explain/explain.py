@@ -17,6 +17,7 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
+from gdrkit.explain.chains import brings_about
 from gdrkit.explain.explanation import (
     ASKED,
     AnswerKind,
@@ -44,7 +45,7 @@ from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
