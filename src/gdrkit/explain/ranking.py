@@ -17,6 +17,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.chains import BEHIND, brings_about, needs_no_module, refuses_peermem
 from gdrkit.explain.explanation import (
     ASKED,
+    FAR_AWAY,
     NO_ERROR,
     ONE_END,
     SET,
@@ -163,13 +164,15 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
     named = [line.codes[0] for line in opened if _is_named(line)]
     for machine in machines:
         fails = any(line.fails for line in machine.open)
-        hardware = [*named, *(problem.code for problem in machine.established)]
-        in_vain = any(needs_no_module(code, PEERMEM) for code in hardware)
+        closed = any(needs_no_module(problem.code, PEERMEM) for problem in machine.established)
+        in_vain = closed or any(needs_no_module(code, PEERMEM) for code in named)
         for problem in machine.established:
             if not _is_beside(problem.code, machine):
                 found = _of_problem(problem, machine.name, topics, failing=fails)
                 yield replace(found, weight=NOTE) if in_vain and refuses_peermem(problem) else found
         for line in machine.open:
+            if closed and line.note.startswith(FAR_AWAY):
+                continue  # of a path that there is not
             left = [code for code in line.codes if code not in machine.cleared]
             for candidate in _of_line(line, topics, opened, left, proven=proven, refused=refused):
                 excluded = _is_of_other_gpus(candidate.code, topics) or is_foreign(candidate.code, topics)
@@ -276,8 +279,8 @@ def _of_line(
         listed = line.note == STATE or (code in LISTED and not line.note)
         if only and listed:
             weight = min(weight, FIRST_CAUSE)
-        if line.note == STATE:
-            weight = _state_weight(line, opened)
+        if line.states:
+            weight = _state_weight(line, opened, weight)
         if line.note == ASKED:
             weight = NOTE
         if line.note in (WENT_ON, SET):
@@ -324,11 +327,14 @@ def _closed(code: str) -> set[Capability]:
     return {one for one in REGISTRATION if one in takes}
 
 
-def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
-    """The weight of a state that need not matter: a note where a line fails that it does not explain."""
+def _state_weight(line: OpenLine, opened: Iterable[OpenLine], weight: float) -> float:
+    """The weight of a state that need not matter: a note where a line fails that it does not explain. A
+    distance fails at nothing: there it is no cause, and elsewhere it keeps the order of its causes."""
     failing = {code for one in opened if one.fails for code in one.codes}
     explains = any(own == code or brings_about(own, code) for own in line.codes for code in failing)
-    return FIRST_CAUSE if explains or not failing else NOTE
+    if failing and not explains:
+        return NOTE if line.note == STATE else 0.0
+    return FIRST_CAUSE if line.note == STATE else weight
 
 
 def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
