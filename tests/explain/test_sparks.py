@@ -73,3 +73,44 @@ def test_a_product_that_people_name_quotes_no_failure():
     assert (found.kind, found.others) == ("several", ())
     assert found.sentence.endswith("no output shows it, or what fails by it.")
     assert found.now[0].startswith("Nothing:")
+
+
+PORTS = "$ ibdev2netdev\nrocep1s0f0 port 1 ==> enp1s0f0np0 (Up)\n"
+FREE = "$ free -g\nMem:             119          20          60           0          39          98\n"
+
+
+@pytest.mark.parametrize(
+    ("besides", "sentence"),
+    [
+        (PORTS, "The text shows no problem: active ports of rocep1s0f0"),
+        (PORTS.replace("Up", "Down"), None),  # which fails a job
+        (FREE, "The text shows no failure. The GPU is integrated"),
+        ("How do I install docker here?\n", "The text shows no failure. The GPU is integrated"),
+    ],
+)
+def test_such_a_gpu_is_no_headline_where_nothing_fails_and_the_text_asks_of_something_else(
+    besides: str, sentence: str | None
+):
+    for text in (SPARK + besides, besides + SPARK):
+        found = explained(text).answer
+        assert found.cause == (None if sentence else "port-down")
+        assert sentence is None or found.sentence.startswith(sentence)
+
+
+def test_a_failure_of_something_else_is_quoted_and_not_explained_by_it():
+    found = explained(f"{SPARK}$ mytool run\nmytool: error: cannot open the file\n").answer
+    assert (found.kind, found.cause) == ("nothing", None)
+    assert found.lines[0].text.startswith("mytool: error")
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "Can it do GPUDirect RDMA?\n", "$ lsmod | grep peermem\n$ uname -r\n6.14\n"]
+)
+def test_it_is_the_answer_where_the_text_is_about_the_path_or_shows_nothing_else(asked: str):
+    for name, code in (("GB10", "gpu-integrated"), ("GeForce RTX 4090", "gpu-consumer")):
+        assert explained(SPARK.replace("GB10", name) + asked).answer.cause == code
+
+
+def test_a_geforce_beside_a_nic_is_why_there_is_no_path():
+    assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + PORTS).answer.cause == "gpu-consumer"
+    assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + FREE).answer.cause is None

@@ -67,6 +67,8 @@ def answer(
     if other is not None and _leads(other, found) and not (other.harmless and harmless):
         return _elsewhere(other, found)
     failing = unexplained(lines)
+    if found and of_log is None and _is_beside(found[0], machines, about, lines):
+        return _of_hardware(found[0], machines, about, failing)
     if found and found[0].printed and _is_named(found):
         rate = rate_there(machines, found[0].code) if job is None and failing is None else None
         return rate or _cause(found, machines, lines, job, about)
@@ -147,6 +149,39 @@ def _cause(
             if one.code not in apart and one.code not in BEHIND.get(first.code, ())
         ),
         besides=unexplained,
+    )
+
+
+def _is_beside(
+    first: Candidate, machines: tuple[TextMachine, ...], about: Topics, lines: tuple[TextLine, ...]
+) -> bool:
+    """Whether hardware without a direct path is all that a text shows to be wrong, where nothing fails by it
+    and the text is about something else: it has other outputs, or asks, without a word about that path. A
+    list of GPUs alone asks whether they can."""
+    shown = [line for machine in machines for line in machine.open if line.fails or line.printed]
+    of_path = about.direct or (about.rdma and first.code not in INTEGRATED)
+    if first.claimed or shown or of_path or not needs_no_module(first.code, PEERMEM):
+        return False
+    numbers = {proof.line for proof in first.lines}
+    listed = {line.typed_at for line in lines if line.number in numbers}
+    others = any(line.kind == "machine" and line.typed_at not in listed for line in lines)
+    return others or any(line.kind == "prose" and line.text.endswith("?") for line in lines)
+
+
+def _of_hardware(
+    first: Candidate, machines: tuple[TextMachine, ...], about: Topics, failing: QuotedLine | None
+) -> Answer:
+    """The answer where hardware without a direct path is no reason for anything."""
+    if failing is not None:
+        return _nothing(about, failing, ())
+    title, todo = code_page(first.code)
+    return healthy(machines, None) or plain(
+        AnswerKind.NO_PROBLEM,
+        f"The text shows no failure. {title}",
+        machine=first.machine,
+        sureness=first.sureness,
+        lines=first.lines,
+        now=paragraphs(todo)[:1],
     )
 
 
