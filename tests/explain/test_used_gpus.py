@@ -94,3 +94,34 @@ def test_a_failure_of_something_else_names_no_gpu():
 def test_the_number_of_cuda_is_called_so():
     (machine,) = explained(run(*GEFORCE)).machines
     assert "CUDA device 0" in [fact.name for fact in machine.known]
+
+
+HEADER = "# Using devices\n" + "".join(
+    f"#  Rank  {rank} Group  0 Pid  71{rank} on gpu0{rank} device  0 [{{address}}] {{name}}\n"
+    for rank in (3, 4)
+)
+DISABLED = "gpu03:713:719 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+RATE = " 134217728  33554432  float  sum  -1  12345  10.87  19.03  0  12350  10.87  19.02  0\n"
+
+
+@pytest.mark.parametrize("address", ["0x61", "0000:61:00"])
+def test_the_header_of_a_job_names_its_gpus_as_surely_as_any_list(address: str):
+    header = HEADER.format(address=address, name="NVIDIA GeForce RTX 4090")
+    found = explained(header + DISABLED).answer
+    assert (found.cause, found.sureness, found.subject) == ("gpu-consumer", "likely", "0000:61:00.0")
+    other = explained(HEADER.format(address=address, name="NVIDIA L40S") + DISABLED).answer
+    assert "gpu-consumer" not in (other.cause, *(one.code for one in other.others))
+
+
+@pytest.mark.parametrize("result", ["", RATE])
+def test_the_header_of_a_job_that_works_is_no_failure(result: str):
+    header = HEADER.format(address="0000:61:00", name="NVIDIA GeForce RTX 4090")
+    version = "gpu03:713:713 [0] NCCL INFO NCCL version 2.27.6+cuda13.0\n"
+    found = explained(header + version + result).answer
+    assert (found.cause, found.kind) == (None, "no-problem")
+
+
+def test_of_unlike_gpus_of_two_hosts_at_one_address_none_is_taken():
+    one, other = HEADER.format(address="0x61", name="NVIDIA L40S").splitlines()[1:]
+    text = f"{one}\n{other.replace('L40S', 'GeForce RTX 4090')}\n{DISABLED}"
+    assert not any("0000:61" in fact.name for machine in explained(text).machines for fact in machine.known)

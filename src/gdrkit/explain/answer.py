@@ -32,6 +32,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.failing import fails
 from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, INTEGRATED, ON_A_SPARK, first_steps, paragraphs
 from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
+from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate, is_of_a_program
@@ -164,7 +165,8 @@ def _is_beside(
         return False
     numbers = {proof.line for proof in first.lines}
     listed = {line.typed_at for line in lines if line.number in numbers}
-    others = any(line.kind == "machine" and line.typed_at not in listed for line in lines)
+    printed = (line for line in lines if line.kind == "machine")
+    others = any(line.typed_at not in listed or is_of_nccl(line.text) for line in printed)
     return others or any(line.kind == "prose" and line.text.endswith("?") for line in lines)
 
 

@@ -17,7 +17,7 @@ from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.nvidia_smi import without_handle
-from gdrkit.formats.gpu_listing import smi_gpu_in
+from gdrkit.formats.gpu_listing import rank_gpu_in, smi_gpu_in
 from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 
@@ -137,6 +137,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     gpus: dict[str, list[tuple[str, int]]] = {}
     lost = _lost(lines)
     heads: list[tuple[str, int]] = []
+    of_rank: dict[str, list[tuple[str, int]]] = {}
     for line in lines:
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
         if version and "NVIDIA-SMI" in line.text:
@@ -144,6 +145,8 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         if (gpu := smi_gpu_in(line.text)) is not None:
             address = gpu.address or _by_number(gpu.number or 0)
             gpus.setdefault(address, []).append((gpu.name, line.number))
+        elif (gpu := rank_gpu_in(line.text)) is not None:
+            of_rank.setdefault(_long(gpu.address), []).append((gpu.name, line.number))
     for address, field, value, number in _of_csv(blocks):
         if field == NAME:
             gpus.setdefault(address, []).append((value, number))
@@ -151,6 +154,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
             lost.setdefault(address, []).append((f"    {field} : {value}", number))
     for used in _of_perftest(lines):
         _add_used(gpus, used)
+    gpus = gpus or _of_ranks(of_rank)
     gpus.update((address, []) for address in lost if address not in gpus)
     gpus = gpus or _of_machine(lines)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
@@ -342,6 +346,16 @@ def _add_used(gpus: dict[str, list[tuple[str, int]]], used: _UsedGpu) -> None:
             gpus[key] = gpus.pop(numbered[0])
     found = gpus.setdefault(key, [])
     found.insert(0, (found[0][0], used.line) if key in same else proof)
+
+
+def _of_ranks(gpus: dict[str, list[tuple[str, int]]]) -> dict[str, list[tuple[str, int]]]:
+    """The GPUs of a job's ranks, where no output lists those of the machine. Ranks of many hosts share an
+    address; of unlike GPUs at one, the text does not say which is the machine's. The name GB10 proves more
+    by itself: the line has a message of its own."""
+    alike = {address: found[:1] for address, found in gpus.items() if len({name for name, _ in found}) == 1}
+    return {
+        address: found for address, found in alike.items() if not gpu_ids.is_integrated_name(found[0][0])
+    }
 
 
 def _by_number(number: int, domain: str = NO_ADDRESS) -> str:

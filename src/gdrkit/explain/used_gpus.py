@@ -14,6 +14,7 @@ from gdrkit.explain.gpus import OF_PERFTEST, gpu_label, is_name_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.formats.regex import regex
 from gdrkit.messages import registration
 from gdrkit.messages.strerror import in_english
@@ -23,11 +24,10 @@ _PRODUCT = r"(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b[^,;|(\"\]]{1,
 _NAMED = (
     OF_PERFTEST,
     regex(rf"\s{{0,8}}mype: \d{{1,6}} .{{0,40}}device name: {_PRODUCT} bus id: "),  # NVSHMEM's tests
-    regex(rf"#?\s{{1,4}}Rank .{{1,200}} device +\d{{1,4}} \[[0-9a-fx:.]{{4,12}}\] {_PRODUCT}\s*$"),
     regex(rf"[\s>*#]{{0,8}}(?:[Uu]s(?:ing|es?) )?(?:(?:CUDA|GPU) )?[Dd]evice \[?\d{{1,4}}\]?:? \"?{_PRODUCT}"
           r"(?:\s*$|[,;|(\"\]])"),
 )  # fmt: skip
-"""How programs name the GPU that they use: perftest, NVSHMEM's and NCCL's tests, and many of CUDA's."""
+"""How programs name the GPU that they use: perftest, NVSHMEM's tests, and many of CUDA's."""
 
 MOST_LINES = 500
 """Lines between the name of a GPU and the failure at most."""
@@ -61,6 +61,9 @@ def _name_in(text: str) -> str:
     """The GPU that a program says that it uses; "" if a line names none."""
     if "evice" not in text:
         return ""
+    ranked = rank_gpu_in(text)
+    if ranked is not None:
+        return ranked.name
     found = next((match for pattern in _NAMED if (match := pattern.search(text))), None)
     return found["name"].strip() if found else ""
 
