@@ -111,6 +111,6 @@ def test_it_is_the_answer_where_the_text_is_about_the_path_or_shows_nothing_else
         assert explained(SPARK.replace("GB10", name) + asked).answer.cause == code
 
 
-def test_a_geforce_beside_a_nic_is_why_there_is_no_path():
-    assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + PORTS).answer.cause == "gpu-consumer"
-    assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + FREE).answer.cause is None
+@pytest.mark.parametrize("besides", [PORTS, FREE])
+def test_a_geforce_bars_the_path_whatever_is_shown_beside_it(besides: str):
+    assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + besides).answer.cause == "gpu-consumer"

@@ -42,6 +42,7 @@ from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
@@ -158,10 +159,12 @@ def _is_beside(
 ) -> bool:
     """Whether hardware without a direct path is all that a text shows to be wrong, where nothing fails by it
     and the text is about something else: it has other outputs, or asks, without a word about that path. A
-    list of GPUs alone asks whether they can."""
+    list of GPUs alone asks whether they can. An integrated GPU misses nothing there, nor does a job whose
+    header names a GeForce; elsewhere a GeForce is what bars the path."""
     shown = [line for machine in machines for line in machine.open if line.fails or line.printed]
-    of_path = about.direct or (about.rdma and first.code not in INTEGRATED)
-    if first.claimed or shown or of_path or not needs_no_module(first.code, PEERMEM):
+    of_job = all(rank_gpu_in(proof.text) is not None for proof in first.lines)
+    misses = first.code not in INTEGRATED and not of_job
+    if first.claimed or shown or about.direct or misses or not needs_no_module(first.code, PEERMEM):
         return False
     numbers = {proof.line for proof in first.lines}
     listed = {line.typed_at for line in lines if line.number in numbers}
