@@ -125,3 +125,10 @@ def test_of_unlike_gpus_of_two_hosts_at_one_address_none_is_taken():
     one, other = HEADER.format(address="0x61", name="NVIDIA L40S").splitlines()[1:]
     text = f"{one}\n{other.replace('L40S', 'GeForce RTX 4090')}\n{DISABLED}"
     assert not any("0000:61" in fact.name for machine in explained(text).machines for fact in machine.known)
+
+
+@pytest.mark.parametrize("line", ["CUDA device integrated: 0\n", ""])
+def test_what_cuda_says_of_the_used_gpu_excludes_an_integrated_one(line: str):
+    found = explained(f"$ ib_write_bw --use_cuda=0\n{line}Couldn't allocate MR with error=14\n").answer
+    codes = [one.code for one in found.others]
+    assert codes[0] == "peermem-not-loaded" and ("gpu-integrated" in codes) == (not line)
