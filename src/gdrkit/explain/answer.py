@@ -176,7 +176,7 @@ def _is_beside(
 def _of_hardware(
     first: Candidate, machines: tuple[TextMachine, ...], about: Topics, failing: QuotedLine | None
 ) -> Answer:
-    """The answer where hardware without a direct path is no reason for anything."""
+    """The answer where nothing fails by hardware that lacks a direct path."""
     if failing is not None:
         return _nothing(about, failing, ())
     title, todo = code_page(first.code)

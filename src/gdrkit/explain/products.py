@@ -19,6 +19,8 @@ _WORDS = {
     "wsl": r"\b[Ww][Ss][Ll] ?2?\b|microsoft-standard-WSL",
     "gpu-vgpu": r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b",
 }
+CARDS = ("gpu-consumer", "gpu-integrated")
+"""Kinds of GPUs: a text whose outputs show other ones does not mean them."""
 DATACENTER = "datacenter"
 """Stands for GPUs for data centres and workstations, which no code is about."""
 _DATACENTER_WORDS = (

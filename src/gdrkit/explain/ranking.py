@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
-from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
+from gdrkit.explain.products import CARDS, DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.rules.capabilities import OF_ITS_OWN, REGISTRATION, Capability
@@ -219,9 +219,6 @@ def _is_beside(code: str, machine: TextMachine) -> bool:
     return code == "gpu-integrated" and bool(codes) and not settled
 
 
-CARDS = ("gpu-consumer", "gpu-integrated")
-"""Kinds of GPUs: a text whose outputs show other ones does not mean them."""
-
 OF_DATACENTER = ("gpu-vgpu", "gpu-confidential", "gpu-mig")
 """What neither a GeForce nor GB10 has. Sources: NVIDIA's lists of GPUs for vGPU and MIG; confidential
 computing needs a GPU for data centres, Hopper or newer."""
@@ -329,7 +326,7 @@ def _closed(code: str) -> set[Capability]:
 
 def _state_weight(line: OpenLine, opened: Iterable[OpenLine], weight: float) -> float:
     """The weight of a state that need not matter: a note where a line fails that it does not explain. A
-    distance fails at nothing: there it is no cause, and elsewhere it keeps the order of its causes."""
+    distance fails at nothing: there it does not count, and elsewhere it keeps the order of its causes."""
     failing = {code for one in opened if one.fails for code in one.codes}
     explains = any(own == code or brings_about(own, code) for own in line.codes for code in failing)
     if failing and not explains:

@@ -11,6 +11,7 @@ from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import EstablishedProblem
 from gdrkit.explain.gpus import OF_PERFTEST, gpu_label, is_name_of
+from gdrkit.explain.products import CARDS
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.pci import PciGpu, gpus
@@ -68,14 +69,11 @@ def _name_in(text: str) -> str:
     return found["name"].strip() if found else ""
 
 
-KINDS = frozenset(("gpu-consumer", "gpu-integrated"))
-
-
 def _is_of_kind(text: str) -> bool:
     """Whether a line reports a failure that the kind of a GPU may cause."""
     match = catalogue.match(in_english(text))
     causes = match.causes if match is not None else registration.causes(text)
-    return not KINDS.isdisjoint(causes)
+    return not set(CARDS).isdisjoint(causes)
 
 
 def is_judged(node: Node, lines: Iterable[TextLine]) -> Callable[[object], bool]:
