@@ -182,7 +182,8 @@ def test_an_error_quoted_in_a_sentence_has_possible_causes():
 def test_advice_establishes_nothing():
     assert explained("if you see `Key was rejected by service` then sign the module\n").machines == ()
     quoted = f"> {REJECTED}\n> [ 1.1] Loading of unsigned module is rejected\n"
-    assert codes(f"{quoted}\nI do not see that here.\n") == set()
+    assert codes(f"You may see:\n\n{quoted}\nI do not see that here.\n") == set()
+    assert codes(f"Bob wrote:\n\n{quoted}\nI do not see that here.\n") == {"module-unsigned"}
 
 
 # -- the command to run next ---------------------------------------------------------------------------

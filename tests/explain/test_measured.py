@@ -88,6 +88,7 @@ def test_each_of_two_runs_of_nccl_tests_quotes_its_own_row():
 
 PACKETS = f"{RUN[0]}\n Mtu             : {{}}[B]\n Link type       : {{}}\n"
 LINK = "3: {}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {} qdisc mq state UP mode DEFAULT\n"
+NO_LINK = "4: {}: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu {} qdisc mq state DOWN mode DEFAULT\n"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,8 @@ LINK = "3: {}: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {} qdisc mq state UP mode D
         (PACKETS.format(2048, "IB"), ""),  # what its subnet manager sets
         (LINK.format("enp1s0f0np0", 1500), "by the Ethernet MTU of 1500 of enp1s0f0np0"),
         (LINK.format("enp1s0f0np0", 9000), ""),
+        (NO_LINK.format("enp1s0f1np1", 1500), ""),
+        (NO_LINK.format("enp1s0f1np1", 1500) + LINK.format("enp1s0f0np0", 1500), "1500 of enp1s0f0np0"),
         (LINK.format("eno1", 1500), ""),  # no port of an RDMA NIC, as far as its name shows
     ],
 )

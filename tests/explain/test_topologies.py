@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.explain.text import text as as_text
 from gdrkit.explain.topologies import topology_readings
 from gdrkit.explain.transcript import read
 from tests.explain.explaining import explained
@@ -67,3 +68,29 @@ def test_the_topology_that_nccl_wrote_goes_to_the_command_that_reads_it():
     (machine,) = explained(f"{xml}  </cpu>\n</system>\n").machines
 
     assert [fact.line for fact in machine.known if "gdr topo FILE" in fact.value] == [1]
+
+
+FAR = MATRIX.format(a="SYS", b="SYS")
+GPUS = "".join(f"GPU {number}: NVIDIA {{0}} (UUID: GPU-9c0e1d2f-{number})\n" for number in (0, 1))
+FAILS = "$ ib_write_bw -d mlx5_0 --use_cuda=0\nCouldn't allocate MR with error=14\n"
+
+
+@pytest.mark.parametrize("failing", ["", FAILS])
+@pytest.mark.parametrize(("name", "cause"), [("GeForce RTX 4090", "gpu-consumer"), ("H100 80GB HBM3", None)])
+def test_a_distance_fails_at_nothing_whatever_the_gpu_is(name: str, cause: str | None, failing: str):
+    text = f"$ nvidia-smi topo -m\n{FAR}$ nvidia-smi -L\n{GPUS.format(name)}{failing}"
+    found = explained(text).answer
+    codes = [one.code for one in found.others]
+    assert (found.cause, found.besides) == (cause, ())
+    assert ("pair-cross-socket" in codes) == (cause is None and not failing)
+    if failing and cause is None:
+        assert found.lines[0].text.startswith("Couldn't allocate MR")
+
+
+def test_a_distance_may_be_why_nccl_does_without_gpu_direct():
+    log = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    assert not explained(FAR + log).answer.besides
+
+
+def test_the_row_of_a_far_gpu_shows_a_distance_and_no_failure():
+    assert "shows that." in as_text(explained(FAR))

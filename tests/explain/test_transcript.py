@@ -98,8 +98,9 @@ def test_line_numbers_are_those_of_an_editor():
 @pytest.mark.parametrize(
     "text",
     [
-        f"> {ERROR}",
-        f">> {ERROR}",
+        f"You may see:\n\n> {ERROR}",
+        f"> You may see:\n> {ERROR}\n\nDo you?",
+        f"> The error was: {ERROR}\n\nDo you see it?",
         f"If you see this error then sign the module:\n```\n{ERROR}\n```",
         f"You may see:\n\n{ERROR}",
         f"Expected output on a stub:\n{ERROR}",

@@ -150,8 +150,36 @@ def test_a_text_that_is_quoted_as_a_whole_is_a_paste():
     assert [line.kind for line in read(f"> > {ERROR}\n> > {ERROR}\n")] == ["machine", "machine"]
 
 
-def test_a_quotation_in_a_conversation_is_no_output():
-    assert [line.kind for line in read(f"> {ERROR}\n\nI do not see that.\n")] == ["quoted", "prose"]
+@pytest.mark.parametrize("mark", ["> ", ">> ", "> > ", "| "])
+def test_an_output_in_a_quotation_is_one_and_a_sentence_in_it_is_none(mark: str):
+    quoted = f"{mark}$ modprobe nvidia_peermem\n{mark}{ERROR}\n{mark}I am lost, and have a GeForce.\n"
+    for after in ("\nWhat is that?\n", "What is that?\n"):
+        found = read(f"{quoted}{after}")
+        assert [line.kind for line in found] == ["typed", "machine", "quoted", "prose"]
+        assert (found[1].text, found[1].command) == (ERROR, "modprobe nvidia_peermem")
+
+
+def test_a_code_block_in_a_quotation_ends_with_it():
+    found = read("> ```\n> mytool: it broke\n\nmytool: is that it?\n> it broke\n")
+    assert [line.kind for line in found] == ["shown", "prose", "quoted"]
+
+
+def test_bars_of_a_table_or_of_a_single_line_quote_nothing():
+    row = "|   0  NVIDIA L40S     On | 00000000:17:00.0 Off |  0 |"
+    assert next(line.text for line in read(f"{row}\n{row.replace('17', '18')}\n")) == row
+    assert [line.kind for line in read("Hello.\n| it is one line of prose\n")] == ["prose", "prose"]
+
+
+LOADED = "$ lsmod | grep peermem\nnvidia_peermem  16384  0\n"
+UNLOADED = "> $ lsmod | grep peermem\n> $ uname -r\n> 6.8.0-90-generic\n"
+
+
+def test_a_quoted_output_is_of_the_same_machine_unless_the_two_contradict_each_other():
+    quoted = f"> $ uname -r\n> 6.8.0-90-generic\n\nHere it is:\n\n{LOADED}"
+    assert len(explained(quoted).machines) == 1
+    for text in (f"{UNLOADED}\nHere it is:\n\n{LOADED}", f"{LOADED}\nYou had:\n\n{UNLOADED}"):
+        names = [machine.name for machine in explained(text).machines]
+        assert sorted(names) == ["", "a quoted post's machine"]
 
 
 @pytest.mark.parametrize("error", ["Ungültige Adresse", "Mauvaise adresse", "错误的地址", "잘못된 주소"])

@@ -7,13 +7,13 @@ says which pages its words belong to, and what to paste.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import structs
 
 from gdrkit.catalogue import CODES, rule_of
+from gdrkit.explain.chains import BEHIND, brings_about, needs_no_module
 from gdrkit.explain.explanation import (
     ASKED,
     NO_FAILURE_SHOWN,
@@ -29,27 +29,20 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
-from gdrkit.explain.failing import fails, needs_path
+from gdrkit.explain.failing import fails
+from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, INTEGRATED, ON_A_SPARK, first_steps, paragraphs
 from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
+from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
-from gdrkit.explain.ranking import (
-    BEHIND,
-    BY_LINE,
-    LISTED,
-    NOTE,
-    OF_MEMORY,
-    Candidate,
-    brings_about,
-    is_of_a_program,
-    needs_no_module,
-)
+from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate, is_of_a_program
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
@@ -76,9 +69,11 @@ def answer(
     if other is not None and _leads(other, found) and not (other.harmless and harmless):
         return _elsewhere(other, found)
     failing = unexplained(lines)
+    if found and of_log is None and _is_beside(found[0], machines, about, lines):
+        return _of_hardware(found[0], machines, about, failing)
     if found and found[0].printed and _is_named(found):
         rate = rate_there(machines, found[0].code) if job is None and failing is None else None
-        return rate or _cause(found, machines, lines, job)
+        return rate or _cause(found, machines, lines, job, about)
     if of_log is not None and not about.foreign:
         return structs.replace(of_log, others=_others(_open_ones(found, machines), MAX_CAUSES))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
@@ -128,24 +123,16 @@ def _is_named(found: tuple[Candidate, ...]) -> bool:
 # -- the kinds of answers ------------------------------------------------------------------------------
 
 
-IGNORE_IT = (
-    "Often nothing: a DGX Spark or another GB10 does not need nvidia-peermem, nor does a machine whose open"
-    " kernel modules and RDMA stack give dma-buf; ignore it there. `gdr doctor` decides in a second."
-)
-DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
-
-
 def _cause(
     found: tuple[Candidate, ...],
     machines: tuple[TextMachine, ...],
     lines: tuple[TextLine, ...],
     job: LoggedJob | None,
+    about: Topics,
 ) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
-    steps = (job.steps(first.code) if job else ()) or _steps(todo)
-    if _often_harmless(first, machines, lines):
-        steps = (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
+    steps = (job.steps(first.code) if job else ()) or paragraphs(todo)
     unexplained = tuple(islice(_other_failures(found, machines), MAX_OTHERS))
     apart = {cause.code for failure in unexplained for cause in failure.causes} - _shared(found, machines)
     return Answer(
@@ -157,7 +144,7 @@ def _cause(
         sureness=first.sureness,
         claimed=first.claimed,
         lines=first.lines,
-        now=steps,
+        now=first_steps(steps, first, machines, lines, about),
         others=_others(
             one
             for one in _open_ones(found[1:], machines)
@@ -167,32 +154,46 @@ def _cause(
     )
 
 
+def _is_beside(
+    first: Candidate, machines: tuple[TextMachine, ...], about: Topics, lines: tuple[TextLine, ...]
+) -> bool:
+    """Whether hardware without a direct path is all that a text shows to be wrong, where nothing fails by it
+    and the text is about something else: it has other outputs, or asks, without a word about that path. A
+    list of GPUs alone asks whether they can. An integrated GPU misses nothing there, nor does a job whose
+    header names a GeForce; elsewhere a GeForce is what bars the path."""
+    shown = [line for machine in machines for line in machine.open if line.fails or line.printed]
+    of_job = all(rank_gpu_in(proof.text) is not None for proof in first.lines)
+    misses = first.code not in INTEGRATED and not of_job
+    if first.claimed or shown or about.direct or misses or not needs_no_module(first.code, PEERMEM):
+        return False
+    numbers = {proof.line for proof in first.lines}
+    listed = {line.typed_at for line in lines if line.number in numbers}
+    printed = (line for line in lines if line.kind == "machine")
+    others = any(line.typed_at not in listed or is_of_nccl(line.text) for line in printed)
+    return others or any(line.kind == "prose" and line.text.endswith("?") for line in lines)
+
+
+def _of_hardware(
+    first: Candidate, machines: tuple[TextMachine, ...], about: Topics, failing: QuotedLine | None
+) -> Answer:
+    """The answer where nothing fails by hardware that lacks a direct path."""
+    if failing is not None:
+        return _nothing(about, failing, ())
+    title, todo = code_page(first.code)
+    return healthy(machines, None) or plain(
+        AnswerKind.NO_PROBLEM,
+        f"The text shows no failure. {title}",
+        machine=first.machine,
+        sureness=first.sureness,
+        lines=first.lines,
+        now=paragraphs(todo)[:1],
+    )
+
+
 def _open_ones(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> tuple[Candidate, ...]:
     """The candidates without those that are proven: the page has them in a section of their own."""
     proven = {one.code for machine in machines for one in (*machine.established, *machine.notes)}
     return tuple(one for one in found if one.code not in proven or one.sureness is not Sureness.CERTAIN)
-
-
-def _often_harmless(
-    first: Candidate, machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
-) -> bool:
-    """Whether a cause closes the peermem path alone, and neither does a job fail nor is dma-buf closed."""
-    proven = (found for machine in machines for found in machine.established)
-    closed = any("dmabuf" in found.blocks for found in proven)
-    open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
-    return open_cause and not closed and not _is_legacy(first, machines) and not needs_path(lines)
-
-
-def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
-    """Whether a cause is one of nv_peer_mem, which comes with drivers and kernels that have no dma-buf."""
-    numbers = {line.line for line in first.lines}
-    opened = (line for machine in machines for line in machine.open)
-    return any(line.subject == LEGACY for line in opened if line.line in numbers)
-
-
-def _closes_peermem_alone(cause: Candidate) -> bool:
-    rule = rule_of(cause.code)
-    return rule.loading is not None and rule.takes(cause.subject or PEERMEM) == (ADDRESS,)
 
 
 def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
@@ -216,7 +217,7 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
     sentence = f"{title} The text shows {what}."
     todo = IGNORE_IT if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
     if loads and installed:
-        first = _steps(steps)[0]
+        first = paragraphs(steps)[0]
         if found.subject == f"{LEGACY}.ko":  # of drivers that have no dma-buf
             todo = first.replace("nvidia-peermem", LEGACY)
         else:
@@ -253,12 +254,6 @@ def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> 
     """The causes of the lines that the first one explains: alternatives to it."""
     lines = (line for machine in machines for line in machine.open if _explains(found[0].code, line))
     return {code for line in lines for code in line.codes}
-
-
-def _steps(todo: str) -> tuple[str, ...]:
-    """The paragraphs of a section, and each item of a list in it."""
-    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- |\d\. )", paragraph))
-    return tuple(" ".join(part.split()) for part in parts if part)
 
 
 def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedCause, ...]:
@@ -306,6 +301,8 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
             "The text shows that memory cannot be registered, but not whose memory it is: these are the"
             " causes if it is a GPU's."
         )
+    if found[0].claimed and not found[0].printed:
+        return _named(found[0])
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     elif found[0].code in LISTED or _is_listed(found[0], machines, (STATE,)):
@@ -318,6 +315,18 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
         claimed=found[0].claimed,
         lines=lines,
         others=_others(found, MAX_CAUSES),
+    )
+
+
+def _named(first: Candidate) -> Answer:
+    """A product that people name, where no output shows a failure that it may cause."""
+    title, todo = code_page(first.code)
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{title} People name such a product; no output shows it, or what fails by it.",
+        claimed=True,
+        lines=first.lines[:1],
+        now=paragraphs(todo)[:1],
     )
 
 
@@ -349,10 +358,14 @@ def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
     printing = (command for command in asks if "{" not in command and ", set for " not in command)
     command = next(printing, "nvidia-smi topo -m")
+    on_a_spark = products(text) == INTEGRATED and PEERMEM in text.replace("-", "_")
     return plain(
         AnswerKind.NO_OUTPUT,
         f"The text shows no output of a program, so nothing in it can be judged.{belong}",
-        now=(f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",),
+        now=(
+            *(ON_A_SPARK,) * on_a_spark,
+            f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",
+        ),
     )
 
 

@@ -54,6 +54,12 @@ OUTPUTS = (
         states=True,
     ),
     AskedOutput(
+        codes=("gpu-integrated",),  # perftest src/cuda_memory.c: what CUDA says of the GPU that it uses
+        shows=r"^CUDA device integrated: 1$",
+        excludes=r"^CUDA device integrated: 0$",
+        states=True,
+    ),
+    AskedOutput(
         codes=("operator-module-missing",),
         shows=r"\bperforming userspace-only install\b",
         states=True,

@@ -57,6 +57,9 @@ _NOT_MACHINES = {
 DRIVER_PODS = ("nvidia-driver-daemonset", "nvidia-gpu-driver")
 """How names of the GPU Operator's pods begin that load the driver: gpu-operator, state-driver."""
 
+QUOTED_POST = "a quoted post"
+"""The author of the outputs that a post quotes: it may be another one than who quotes them."""
+
 MOST_WORDS, MOST_CHARACTERS = 6, 200
 """Size of a heading without Markdown at most."""
 WITHOUT_LEVEL = 7
@@ -94,6 +97,16 @@ class Attribution:
             return ""
         candidates = {name for named in self.authors.values() for name in _certain(named, prose)}
         return candidates.pop() if len(candidates) == 1 else ""
+
+    def of_quotation(self) -> Attribution:
+        """The attribution of lines that the current author quotes."""
+        found = Attribution()
+        found.author, found.authors = QUOTED_POST, {QUOTED_POST: self.authors.get(QUOTED_POST, {})}
+        return found
+
+    def quotes(self, quotation: Attribution) -> None:
+        """Count the author of a quotation that holds an output."""
+        self.authors.setdefault(QUOTED_POST, quotation.authors[QUOTED_POST])
 
     def prompt(self, host: str) -> None:
         """Set the machine from a prompt."""

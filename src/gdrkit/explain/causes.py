@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.asked_outputs import excluded
+from gdrkit.explain.bar1_lengths import bar1_readings
 from gdrkit.explain.explanation import QuotedLine, RuledOut
 from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.readings import port_states
 from gdrkit.explain.text_host import TextHost, proofs_of
+from gdrkit.explain.used_gpus import is_judged
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.linkage import gpl_compatible
@@ -112,7 +114,7 @@ def only_of_log(proofs: tuple[QuotedLine, ...]) -> bool:
 
 def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
-    results = tuple(check_results(node, rules))
+    results = tuple(check_results(node, rules, is_judged(node, host.own_lines)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
     found: dict[str, None] = {}
     for result in results:
@@ -132,6 +134,8 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
     found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))
     if _registered_gpu_memory(node):
         found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
+    for reading in bar1_readings(host.own_lines):  # which the state alone excludes
+        found = {code: None for code in found if code not in reading.codes}
     return tuple(found)
 
 

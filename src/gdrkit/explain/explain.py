@@ -17,6 +17,7 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
+from gdrkit.explain.chains import brings_about
 from gdrkit.explain.explanation import (
     ASKED,
     AnswerKind,
@@ -44,15 +45,15 @@ from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.uncoded_lines import other_line
-from gdrkit.facts.pci import gpus
+from gdrkit.explain.used_gpus import gpus_beside
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node
 from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.rule import Failed, Layer, Rule, Status
@@ -169,7 +170,7 @@ def _machine(
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     own = tuple(found for found in established if not is_foreign(found.code, about))
     matters = _matters(established, all_events, host.own_lines)
-    beside = _gpus_beside_others(node, own)
+    beside = gpus_beside(node, host.own_lines, own)
     follows = {
         one.code for one in own for deep in own if deep.code == PASSED and brings_about(PASSED, one.code)
     }
@@ -267,13 +268,6 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
             blocks=paths_closed_by(result.takes),
         )
-
-
-def _gpus_beside_others(node: Node, proven: tuple[EstablishedProblem, ...]) -> frozenset[str]:
-    """The GPUs that can never have a direct path, on a machine with others that may: those count."""
-    shown = {gpu_label(gpu.address) for gpu in if_missing((), gpus, node)}
-    never = {found.subject for found in proven if found.subject in shown and rule_of(found.code).permanent}
-    return frozenset(never) if shown - never else frozenset()
 
 
 def _matters(

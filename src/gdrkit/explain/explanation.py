@@ -74,6 +74,9 @@ ONE_END = "what the other end of the link can do is not shown"
 """In the note of a link that is slower than one of its ends: the other may be the reason, as of a slot with
 fewer lanes than its card."""
 
+FAR_AWAY = "the nearest NIC is at"
+"""How the note begins of a row of a topology: a distance makes a path slow, and fails at nothing itself."""
+
 UNDECIDED = "what the line shows has this cause most often, and may have others"
 """Note of a line of a report that names no cause."""
 
@@ -102,7 +105,12 @@ class OpenLine(Struct, frozen=True, kw_only=True):
     @property
     def fails(self) -> bool:
         """Whether an output reports a failure, and not a state or a setting that need not matter."""
-        return not self.claimed and self.note not in (ASKED, SET, STATE, WENT_ON)
+        return not (self.claimed or self.states) and self.note not in (ASKED, SET, WENT_ON)
+
+    @property
+    def states(self) -> bool:
+        """Whether an output shows a state that need not matter, by which nothing in it failed."""
+        return self.note == STATE or self.note.startswith(FAR_AWAY)
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.nvidia_smi import without_handle
-from gdrkit.formats.gpu_listing import smi_gpu_in
+from gdrkit.formats.gpu_listing import rank_gpu_in, smi_gpu_in
 from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 
 NO_ADDRESS = "FFFF"
 """PCI domain of a GPU of which only the number is known; the bus is that number. No machine uses this
 domain: PCI segment groups are numbered from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
+OF_CUDA = "FFFE"
+"""The same for CUDA's number, which need not be nvidia-smi's: CUDA puts the fastest GPU first."""
 
 NAME = "Product Name"
 NumberedText = tuple[str, tuple[int, ...]]
@@ -31,9 +35,10 @@ _KINDS = regex(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
 
 
 def gpu_label(address: str) -> str:
-    """What to call a GPU: its address, or `GPU 3` if only its number is known."""
+    """What to call a GPU: its address, or `GPU 3` or `CUDA device 3` if only its number is known."""
     domain, _, rest = address.partition(":")
-    return f"GPU {int(rest[:2], 16)}" if domain.upper() == NO_ADDRESS else address
+    what = {NO_ADDRESS: "GPU", OF_CUDA: "CUDA device"}.get(domain.upper())
+    return address if what is None else f"{what} {int(rest[:2], 16)}"
 
 
 # -- lspci ---------------------------------------------------------------------------------------------
@@ -132,6 +137,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     gpus: dict[str, list[tuple[str, int]]] = {}
     lost = _lost(lines)
     heads: list[tuple[str, int]] = []
+    of_rank: dict[str, list[tuple[str, int]]] = {}
     for line in lines:
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
         if version and "NVIDIA-SMI" in line.text:
@@ -139,11 +145,16 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         if (gpu := smi_gpu_in(line.text)) is not None:
             address = gpu.address or _by_number(gpu.number or 0)
             gpus.setdefault(address, []).append((gpu.name, line.number))
-    for address, field, value, number in (*_of_csv(blocks), *_of_perftest(lines)):
+        elif (gpu := rank_gpu_in(line.text)) is not None:
+            of_rank.setdefault(_long(gpu.address), []).append((gpu.name, line.number))
+    for address, field, value, number in _of_csv(blocks):
         if field == NAME:
             gpus.setdefault(address, []).append((value, number))
         else:
             lost.setdefault(address, []).append((f"    {field} : {value}", number))
+    for used in _of_perftest(lines):
+        _add_used(gpus, used)
+    gpus = gpus or _of_ranks(of_rank)
     gpus.update((address, []) for address in lost if address not in gpus)
     gpus = gpus or _of_machine(lines)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
@@ -290,18 +301,62 @@ def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, str, int]]:
                     yield address.upper(), _FIELDS[column], values[column], line.number
 
 
-def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, str, int]]:
-    """Address, field of -q, name and line number of each GPU that perftest lists.
+OF_PERFTEST = regex(r"\[pid = \d{1,10}, dev = (?P<device>\d{1,4})\] device name = \[(?P<name>[^\]]{1,80})")
+"""Source: perftest src/cuda_memory.c, init_gpu()."""
+CUT = 20
+"""The table of nvidia-smi cuts longer names."""
 
-    Source: perftest src/cuda_memory.c, init_gpu()."""
+
+def is_name_of(listed: str, name: str) -> bool:
+    """Whether a listed name is a GPU's name, which the list may have cut."""
+    return listed == name or (len(listed) >= CUT and name.startswith(listed))
+
+
+class _UsedGpu(Struct, frozen=True):
+    """The GPU that a run of perftest prints that it uses."""
+
+    name: str
+    line: int
+    device: int  # CUDA's number
+    address: str  # "" if the run does not list the addresses
+
+
+def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[_UsedGpu]:
+    """The GPU of each run of perftest."""
     addresses: dict[str, str] = {}
     for line in lines:
         if listed := re.search(r"CUDA device (\d+): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})", line.text):
             addresses[listed[1]] = f"00000000:{listed[2]}:{listed[3]}.0"
-        elif chosen := re.search(r"\[pid = \d+, dev = (\d+)\] device name = \[(.+?)\]?$", line.text):
-            address = addresses.get(chosen[1], _by_number(int(chosen[1])))
-            yield address, NAME, chosen[2], line.number
+        elif chosen := OF_PERFTEST.search(line.text):
+            device = chosen["device"]
+            yield _UsedGpu(chosen["name"], line.number, int(device), addresses.get(device, ""))
 
 
-def _by_number(number: int) -> str:
-    return f"0000{NO_ADDRESS}:{min(number, 255):02X}:00.0"
+def _add_used(gpus: dict[str, list[tuple[str, int]]], used: _UsedGpu) -> None:
+    """Add the GPU of a run to those that are listed. The name tells which of them it is: CUDA numbers GPUs
+    in an order of its own, and nvidia-smi's table cuts long names."""
+    same = [key for key, found in gpus.items() if any(is_name_of(name, used.name) for name, _ in found)]
+    numbered = [key for key in same if key.startswith(f"0000{NO_ADDRESS}:")]
+    proof = (used.name, used.line)
+    if not used.address:
+        key = same[0] if same else _by_number(used.device, OF_CUDA)
+    else:
+        key = used.address
+        if key not in gpus and len(numbered) == 1:  # the list has no addresses
+            gpus[key] = gpus.pop(numbered[0])
+    found = gpus.setdefault(key, [])
+    found.insert(0, (found[0][0], used.line) if key in same else proof)
+
+
+def _of_ranks(gpus: dict[str, list[tuple[str, int]]]) -> dict[str, list[tuple[str, int]]]:
+    """The GPUs of a job's ranks, where no output lists those of the machine. Ranks of many hosts share an
+    address; of unlike GPUs at one, the text does not say which is the machine's. The name GB10 proves more
+    by itself: the line has a message of its own."""
+    alike = {address: found[:1] for address, found in gpus.items() if len({name for name, _ in found}) == 1}
+    return {
+        address: found for address, found in alike.items() if not gpu_ids.is_integrated_name(found[0][0])
+    }
+
+
+def _by_number(number: int, domain: str = NO_ADDRESS) -> str:
+    return f"0000{domain}:{min(number, 255):02X}:00.0"

@@ -17,6 +17,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
+from gdrkit.explain.gpus import CUT
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import (
     BELOW_SPARKS,
@@ -169,17 +170,13 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
     return None
 
 
-CUT = 20
-"""The table of nvidia-smi cuts longer names."""
-
-
 def _is_supported(name: str) -> bool:
     """Whether NVIDIA supports boards of a name, or all whose names begin like one that is cut."""
     cut = len(name) >= CUT and any(known.startswith(name) for known in gpu_ids.SUPPORTED.values())
     return cut or gpu_ids.supported_name(name) != ""
 
 
-GPU_LABEL = regex(r"GPU \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+GPU_LABEL = regex(r"(?:GPU|CUDA device) \d{1,3}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def mixed_gpus(machine: TextMachine, code: str) -> Answer | None:

@@ -111,6 +111,7 @@ _PATTERNS = {
     "box_start": regex(BOX_START),
     "box_end": regex(BOX_END),
     "quotation": regex(r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)"),
+    "bar": regex(r"\s{0,3}\| ?(?=[\w$#\[(<./~])(?!.*\|\s*$)"),
     "prompt": regex(
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
         r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*"
@@ -226,6 +227,15 @@ def without_quotation_mark(text: str) -> str | None:
         return None
     found = _PATTERNS["quotation"].match(text)
     return found["text"] if found else None
+
+
+def quoted_by_arrows(lines: list[str]) -> list[str]:
+    """The lines, where those that mail quotes by `| ` have `> ` in its place. A row of a table has
+    a bar at its end; a drawing has other signs behind the first one."""
+    marked = [_PATTERNS["bar"].match(line) is not None for line in lines]
+    beside = [above or below for above, below in zip((False, *marked), (*marked[1:], False), strict=False)]
+    both = zip(lines, marked, beside, strict=True)
+    return [line.replace("|", ">", 1) if here and near else line for line, here, near in both]
 
 
 MOST_COMMANDS = 2

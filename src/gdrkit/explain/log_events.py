@@ -12,6 +12,7 @@ from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.acs_ports import acs_readings
 from gdrkit.explain.asked_outputs import asked_readings
+from gdrkit.explain.bar1_lengths import bar1_readings
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.device_numbers import number_readings
 from gdrkit.explain.disk_listings import disk_readings
@@ -95,6 +96,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             *number_readings(own_lines),
             *acs_readings(own_lines),
             *efa_readings(own_lines),
+            *bar1_readings(own_lines),
         )
     ]
     for position, line in enumerate(own_lines):

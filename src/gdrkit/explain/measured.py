@@ -255,7 +255,7 @@ def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
 
 
 _MTU = regex(
-    r"\s*(?:\d{1,4}: (?P<port>en\w{1,12}np\d{1,2})(?:@\w{1,15})?: <[A-Z_,0-9-]{1,120}>"
+    r"\s*(?:\d{1,4}: (?P<port>en\w{1,12}np\d{1,2})(?:@\w{1,15})?: <(?P<flags>[A-Z_,0-9-]{1,120})>"
     r" mtu (?P<frame>\d{3,5})\b"
     r"|Mtu\s{1,20}: (?P<packet>\d{3,4})\[B\])"
 )
@@ -273,6 +273,8 @@ def _of_packets(shown: list[TextLine]) -> Iterator[KnownFact]:
         found = _MTU.match(line.text)
         if found is None or int(found["frame"] or found["packet"]) > LARGE_PACKET:
             continue
+        if found["port"] and "LOWER_UP" not in found["flags"].split(","):
+            continue  # without a link, it sends no packets
         if found["port"]:
             value = f"smaller than 4096 bytes, by the Ethernet MTU of {found['frame']} of {found['port']}"
         elif ethernet and int(found["packet"]) < LARGE_PACKET:

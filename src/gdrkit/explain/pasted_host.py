@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.missing import absent, denied, not_collected
+from gdrkit.explain.attribution import QUOTED_POST
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.outputs import DEVINFO, CommandAnswer, MachineOutputs, outputs
 from gdrkit.explain.transcript import NO_GAP, Gap, TextLine, machine_names, read_with_home
@@ -31,7 +32,7 @@ def joined(lines: tuple[TextLine, ...], home: str) -> tuple[TextLine, ...]:
     unnamed = _by_author(line for line in lines if not line.host)
     known = tuple(line for line in lines if line.host and line.host == home)
     names: dict[str, str] = {}
-    for author, own in unnamed.items():
+    for author, own in sorted(unnamed.items(), key=lambda one: one[0] == QUOTED_POST):
         both = tuple(sorted((*known, *own), key=lambda line: line.number))
         if not author or not known or (len(unnamed) <= MOST_AUTHORS and not _contradict(known, own, both)):
             known, names[author] = both, home

@@ -1,5 +1,5 @@
 """Products and environments by the words for them: those in which GPUDirect RDMA cannot work, or works
-differently, each by its code, and the GPUs for data centres.
+differently, each by its code, and the GPUs for data centres and workstations.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ _WORDS = {
     "wsl": r"\b[Ww][Ss][Ll] ?2?\b|microsoft-standard-WSL",
     "gpu-vgpu": r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b",
 }
+CARDS = ("gpu-consumer", "gpu-integrated")
+"""Kinds of GPUs: a text whose outputs show other ones does not mean them."""
 DATACENTER = "datacenter"
-"""Stands for GPUs for data centres, which no code is about."""
+"""Stands for GPUs for data centres and workstations, which no code is about."""
 _DATACENTER_WORDS = (
-    r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
+    r"\bTesla\b|\bQuadro\b|\bRTX (?:PRO )?A?[2-6][05]00\b"
+    r"|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
 )
 
 HARDWARE_CODES = frozenset(_WORDS)

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer, rule_of
 from gdrkit.evidence import Confidence
+from gdrkit.explain.chains import BEHIND, brings_about, needs_no_module, refuses_peermem
 from gdrkit.explain.explanation import (
     ASKED,
+    FAR_AWAY,
     NO_ERROR,
     ONE_END,
     SET,
@@ -28,11 +30,10 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
-from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
+from gdrkit.explain.products import CARDS, DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.rules.capabilities import OF_ITS_OWN, REGISTRATION, Capability
-from gdrkit.rules.rule import CauseTrait
 from gdrkit.verdict.cells import programs_of
 from gdrkit.verdict.makers import OF_NVIDIA, needs_nvidia
 
@@ -114,10 +115,15 @@ def is_foreign(code: str, topics: Topics) -> bool:
     return bool(topics.foreign) and needs_nvidia(code)
 
 
-def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool) -> float:
-    """The weight of a product that people name: it must fit what fails, and follows what is proven."""
+def _hardware_weight(
+    code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool, refused: bool
+) -> float:
+    """The weight of a product that people name: it must fit what fails, and follows what is proven.
+    `refused`: outputs prove why nvidia-peermem does not load."""
     lines = [line for line in opened if line.codes != (code,)]
-    if any(code in line.codes or needs_no_module(code, line.subject) for line in lines):
+    if (refused and needs_no_module(code, PEERMEM)) or any(
+        code in line.codes or needs_no_module(code, line.subject) for line in lines
+    ):
         return HARDWARE
     if not (
         (topics.rdma and topics.direct)
@@ -125,55 +131,6 @@ def _hardware_weight(code: str, topics: Topics, opened: Iterable[OpenLine], *, p
     ):
         return 0.0
     return BESIDE if lines or proven else HARDWARE
-
-
-BEHIND = {
-    "operator-module-missing": ("module-not-found",),
-    "efa-gdr-unsupported-instance": ("efa-p2p-unavailable",),
-    "operator-stub": ("peermem-stub",),
-    "rdma-device-not-in-container": ("no-rdma-device",),
-    "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
-    "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
-    "module-wrong-kernel": ("driver-not-loaded",),
-    "module-not-found": ("peermem-not-loaded",),
-    "driver-not-loaded": ("module-not-found",),
-    **dict.fromkeys(("nvidia-fs-not-loaded", "nvidia-fs-symbols-missing"), ("gds-compat-mode",)),
-    "gpu-passed-through": ("driver-not-loaded", "module-not-found", "peermem-not-loaded"),
-    "legacy-nv-peer-mem": ("peermem-registration-refused",),
-    "operator-ofed-changed": ("module-crc-mismatch",),
-    "peermem-not-loaded": ("mooncake-forces-peermem",),
-    "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
-    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing", "no-rdma-device"),
-    "ucx-transport-excluded": ("ucx-lacks-cuda",),
-    # what stops a host in the middle of a job: its peers report that it does not answer
-    **dict.fromkeys(
-        ("gpu-needs-reset", "gpu-missing", "nic-failed", "port-down", "device-not-answering"),
-        ("retry-exceeded",),
-    ),
-    **dict.fromkeys(
-        ("verbs-library-missing", "no-rdma-device", "rdma-device-not-in-container", "ib-disabled-by-env"),
-        ("rdma-transport-not-chosen",),
-    ),
-}
-"""Causes that bring others about: by each cause, those that it brings about."""
-
-
-def brings_about(deeper: str, code: str) -> bool:
-    """Whether a cause brings another one about."""
-    if code in BEHIND.get(deeper, ()):
-        return True
-    return (
-        rule_of(deeper).loading is not None
-        and deeper != code
-        and CauseTrait.NOT_LOADED in rule_of(code).traits
-    )
-
-
-def needs_no_module(code: str, module: str) -> bool:
-    """Whether a module that does not load is of no consequence: nvidia-peermem, on hardware that can use
-    neither direct path."""
-    permanent = code in HARDWARE_CODES and rule_of(code).permanent >= set(REGISTRATION)
-    return permanent and module == PEERMEM
 
 
 SUPPORTED = 1.5
@@ -203,14 +160,21 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
     """The causes that outputs prove or leave open, without those that they exclude."""
     opened = [line for machine in machines for line in machine.open]
     proven = any(machine.established for machine in machines)
+    refused = any(map(refuses_peermem, _problems(machines)))
+    named = [line.codes[0] for line in opened if _is_named(line)]
     for machine in machines:
         fails = any(line.fails for line in machine.open)
+        closed = any(needs_no_module(problem.code, PEERMEM) for problem in machine.established)
+        in_vain = closed or any(needs_no_module(code, PEERMEM) for code in named)
         for problem in machine.established:
             if not _is_beside(problem.code, machine):
-                yield _of_problem(problem, machine.name, topics, failing=fails)
+                found = _of_problem(problem, machine.name, topics, failing=fails)
+                yield replace(found, weight=NOTE) if in_vain and refuses_peermem(problem) else found
         for line in machine.open:
+            if closed and line.note.startswith(FAR_AWAY):
+                continue  # of a path that there is not
             left = [code for code in line.codes if code not in machine.cleared]
-            for candidate in _of_line(line, topics, opened, left, proven=proven):
+            for candidate in _of_line(line, topics, opened, left, proven=proven, refused=refused):
                 excluded = _is_of_other_gpus(candidate.code, topics) or is_foreign(candidate.code, topics)
                 # where no line mentions a GPU, its causes are open only if the failure has no other ones
                 excluded = excluded or (
@@ -222,6 +186,15 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
 
 OF_GPU_PROGRAMS = frozenset(("mooncake-forces-peermem", "torch-expandable-segments", "peermem-stub"))
 """Causes of failures that only a GPU's memory or a GPU's module has, besides those of NVIDIA."""
+
+
+def _problems(machines: Iterable[TextMachine]) -> Iterator[EstablishedProblem]:
+    return (problem for machine in machines for problem in machine.established)
+
+
+def _is_named(line: OpenLine) -> bool:
+    """Whether a line is the only product that people name."""
+    return line.claimed and not line.printed and set(line.codes) <= HARDWARE_CODES
 
 
 def _is_about_gpus(codes: Iterable[str]) -> bool:
@@ -245,9 +218,6 @@ def _is_beside(code: str, machine: TextMachine) -> bool:
     settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
     return code == "gpu-integrated" and bool(codes) and not settled
 
-
-CARDS = ("gpu-consumer", "gpu-integrated")
-"""Kinds of GPUs: a text whose outputs show other ones does not mean them."""
 
 OF_DATACENTER = ("gpu-vgpu", "gpu-confidential", "gpu-mig")
 """What neither a GeForce nor GB10 has. Sources: NVIDIA's lists of GPUs for vGPU and MIG; confidential
@@ -285,10 +255,17 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
 
 
 def _of_line(
-    line: OpenLine, topics: Topics, opened: list[OpenLine], left: list[str], *, proven: bool
+    line: OpenLine,
+    topics: Topics,
+    opened: list[OpenLine],
+    left: list[str],
+    *,
+    proven: bool,
+    refused: bool,
 ) -> Iterator[Candidate]:
-    """The causes of a line; `left` are not excluded. `proven`: outputs prove a cause."""
-    named = line.claimed and not line.printed and set(line.codes) <= HARDWARE_CODES
+    """The causes of a line; `left` are not excluded. `proven`: outputs prove a cause; `refused`: one for
+    which nvidia-peermem does not load."""
+    named = _is_named(line)
     only = len(line.causes) == 1 and not line.ruled_out and line.note != UNDECIDED
     first = ONLY_CAUSE if only else FIRST_CAUSE
     for index, code in enumerate(_named_first(line.codes, topics)):
@@ -299,8 +276,8 @@ def _of_line(
         listed = line.note == STATE or (code in LISTED and not line.note)
         if only and listed:
             weight = min(weight, FIRST_CAUSE)
-        if line.note == STATE:
-            weight = _state_weight(line, opened)
+        if line.states:
+            weight = _state_weight(line, opened, weight)
         if line.note == ASKED:
             weight = NOTE
         if line.note in (WENT_ON, SET):
@@ -312,13 +289,15 @@ def _of_line(
             weight = UNNEEDED
         yield Candidate(
             code=code,
-            weight=_hardware_weight(code, topics, opened, proven=proven) if named else weight,
+            weight=_hardware_weight(code, topics, opened, proven=proven, refused=refused)
+            if named
+            else weight,
             sureness=Sureness.LIKELY
             if only and not (line.claimed or listed) and not line.note.endswith(NO_FAILURE)
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
-            printed=line.printed or (named and _fails_as_there(code, opened)),
+            printed=line.printed or (named and (refused or _fails_as_there(code, opened))),
             fails=line.fails and not _closes_one_of_two(code, line.codes),
             shown=line.note == STATE and line.printed and len(line.codes) == 1 and code not in LISTED,
         )
@@ -345,11 +324,14 @@ def _closed(code: str) -> set[Capability]:
     return {one for one in REGISTRATION if one in takes}
 
 
-def _state_weight(line: OpenLine, opened: Iterable[OpenLine]) -> float:
-    """The weight of a state that need not matter: a note where a line fails that it does not explain."""
+def _state_weight(line: OpenLine, opened: Iterable[OpenLine], weight: float) -> float:
+    """The weight of a state that need not matter: a note where a line fails that it does not explain. A
+    distance fails at nothing: there it does not count, and elsewhere it keeps the order of its causes."""
     failing = {code for one in opened if one.fails for code in one.codes}
     explains = any(own == code or brings_about(own, code) for own in line.codes for code in failing)
-    return FIRST_CAUSE if explains or not failing else NOTE
+    if failing and not explains:
+        return NOTE if line.note == STATE else 0.0
+    return FIRST_CAUSE if line.note == STATE else weight
 
 
 def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:

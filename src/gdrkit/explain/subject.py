@@ -11,6 +11,7 @@ from msgspec import Struct
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.products import products
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.used_gpus import failing_names
 from gdrkit.formats.regex import regex
 
 _PATTERNS = {
@@ -99,7 +100,7 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     over_nvlink: bool  # its jobs go from host to host over NVLink
-    products: frozenset[str]  # those that its outputs show: codes, and DATACENTER
+    products: frozenset[str]  # those that its outputs show, or failing programs name: codes, and DATACENTER
     named: frozenset[str]  # those that any line names
     crash: bool  # a program stops in a way that no setting of the network explains
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
@@ -128,7 +129,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         _maker(words, printed),
         counts == {"1"} or (not counts and (_has_one_host(words) or _over_loopback(lines[:MAX_LINES]))),
         _PATTERNS["over_nvlink"].search(words) is not None,
-        products(printed),
+        products("\n".join(failing_names(first)) or printed),
         named,
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),

@@ -10,6 +10,7 @@ from msgspec import structs
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
     ASKED,
+    FAR_AWAY,
     NO_FAILURE_SHOWN,
     SET,
     STATE,
@@ -169,7 +170,10 @@ def _how_sure(answer: Answer, note: str) -> str:
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL and (
-        not answer.others or note in (STATE, ASKED) or answer.sentence.startswith(NO_FAILURE_SHOWN)
+        not answer.others
+        or note in (STATE, ASKED)
+        or note.startswith(FAR_AWAY)
+        or answer.sentence.startswith(NO_FAILURE_SHOWN)
     ):
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.SEVERAL:

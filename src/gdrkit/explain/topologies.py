@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gdrkit.explain.explanation import STATE
+from gdrkit.explain.explanation import FAR_AWAY, STATE
 from gdrkit.explain.readings import MAY_SHOW, Reading
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import topo_matrix
@@ -37,7 +37,7 @@ def topology_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         row = next((found for found in rows if name in found[1].text), None)
         if row is not None:
             code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
-            note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
+            note = f"{FAR_AWAY} {distance} from {', '.join(pairs[:4])}"
             yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain import lines as lines_of
-from gdrkit.explain.attribution import Attribution
+from gdrkit.explain.attribution import QUOTED_POST, Attribution
 from gdrkit.explain.forms import form_of
 from gdrkit.explain.novel_lines import novel
 from gdrkit.explain.recognition import is_output
@@ -83,9 +83,10 @@ class _LineClassifier:
         self.fenced = self.advice = self.blank = self.listing = False
         self.form: int | None = None  # the output that the line before is part of
         self.wrapped_by = ""  # the machine that a wrapper of the current line names
+        self.quotation: _LineClassifier | None = None  # of the quoted lines that the current one is among
 
     def lines(self, text: str) -> Iterator[TextLine]:
-        raw = lines_of.without_common_quotation(text.split("\n"))
+        raw = lines_of.without_common_quotation(lines_of.quoted_by_arrows(text.split("\n")))
         raw, moved = rejoined(lines_of.without_common_time(raw))
         self.fenced = is_manifest(raw) or lines_of.begins_in_code(raw)
         found: list[TextLine] = []
@@ -100,7 +101,7 @@ class _LineClassifier:
                 continue
             if len(whole) > lines_of.LINE_CHARACTERS or (index + 1 == len(raw) and whole):
                 line = replace(line, cut=True)
-            line = replace(line, author=self.attribution.author)
+            line = replace(line, author=line.author or self.attribution.author)
             found += [replace(line, text=part) for part in self._parts(line)]
         prose = any(line.kind == "prose" for line in found)
         names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
@@ -125,11 +126,26 @@ class _LineClassifier:
         text = self._unwrapped(text)
         quoted = lines_of.without_quotation_mark(text)
         if quoted is not None:
-            return TextLine(number, self._unwrapped(quoted), "quoted", self.attribution.machine)
+            return self._of_quotation(number, quoted)
+        self.quotation = None
         typed = lines_of.typed(text)
         if typed is not None and not (text.strip() == "#" and self.command.startswith("ucx_info")):
             return self._typed(number, typed)
         return self._other(number, text, blank)
+
+    def _of_quotation(self, number: int, text: str) -> TextLine | None:
+        """A line of a post that another one quotes. What a program printed in it is an output as in any
+        post; the rest decides nothing."""
+        if self.quotation is None:
+            self.quotation = _LineClassifier()
+            self.quotation.attribution = self.attribution.of_quotation()
+        line = self.quotation.line(number, text)
+        if line is None:
+            return None
+        if line.kind == "prose" or self.advice:
+            return replace(line, kind="quoted", host=self.attribution.machine)
+        self.attribution.quotes(self.quotation.attribution)
+        return replace(line, author=QUOTED_POST)
 
     def _unwrapped(self, text: str) -> str:
         """A line without what runtimes and launchers put around it."""

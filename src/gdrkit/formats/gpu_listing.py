@@ -31,6 +31,10 @@ _NAMED = regex(
     r"|#?\s{1,4}Rank .{1,200} device +(?P<device>\d{1,4}) \[[0-9a-fx:]{4,10}\])"
     rf" (?P<name>{_PRODUCT}[^,;|(]*?)\s*(?:[,;|(].*)?$"
 )
+_RANK = regex(
+    r"#?\s{1,4}Rank .{1,200} device +(?P<number>\d{1,4}) \[(?:0x(?P<bus>[0-9a-f]{2})"
+    rf"|(?P<address>[0-9a-f]{{4}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}))\] (?P<name>{_PRODUCT}[^,;|(]{{0,60}}?)\s*$"
+)
 _PCI = regex(
     r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
     r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)"
@@ -64,6 +68,16 @@ def numbered_gpu_in(line: str) -> ListedGpu | None:
     if named := _NAMED.match(line[:LINE_CHARACTERS]):
         return ListedGpu(name=named["name"], number=int(named["number"] or named["csv"] or named["device"]))
     return smi_gpu_in(line)
+
+
+def rank_gpu_in(line: str) -> ListedGpu | None:
+    """The GPU of a rank of nccl-tests, by its address; None for any other line. Older releases print the bus
+    alone: src/common.cu, since 2025 src/util.cu, writeDeviceReport()."""
+    found = _RANK.match(line[:LINE_CHARACTERS])
+    if found is None:
+        return None
+    address = f"{found['address'] or '0000:' + found['bus'] + ':00'}.0"
+    return ListedGpu(name=found["name"], number=int(found["number"]), address=address)
 
 
 def pci_gpu_in(line: str) -> ListedGpu | None:

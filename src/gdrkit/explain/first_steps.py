@@ -1,0 +1,78 @@
+"""What to do about a cause: the steps of its page, and before them where they are not needed at all."""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.catalogue import rule_of
+from gdrkit.explain.explanation import Sureness, TextMachine
+from gdrkit.explain.failing import needs_path
+from gdrkit.explain.ranking import Candidate
+from gdrkit.explain.subject import Topics
+from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.rules.rule import ADDRESS
+
+IGNORE_IT = (
+    "Often nothing: a DGX Spark or another GB10 does not need nvidia-peermem, nor does a machine whose open"
+    " kernel modules and RDMA stack give dma-buf; ignore it there. `gdr doctor` decides in a second."
+)
+ON_A_SPARK = (
+    "If the module is nvidia-peermem, and the machine a DGX Spark or another GB10, ignore it: nothing is to"
+    " be fixed there."
+)
+DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
+
+INTEGRATED = frozenset(("gpu-integrated",))
+"""The products of a text that names a DGX Spark or another GB10, and no other."""
+
+
+def first_steps(
+    steps: tuple[str, ...],
+    first: Candidate,
+    machines: tuple[TextMachine, ...],
+    lines: tuple[TextLine, ...],
+    about: Topics,
+) -> tuple[str, ...]:
+    """The steps of the first cause, and before them on which machines they are of no use."""
+    if _often_harmless(first, machines, lines):
+        return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
+    unnamed = rule_of(first.code).loading is not None and not _modules(first, machines)
+    if unnamed and about.named == INTEGRATED:
+        return (f"{ON_A_SPARK} Else: {steps[0]}", *steps[1:])
+    return steps
+
+
+def _often_harmless(
+    first: Candidate, machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
+) -> bool:
+    """Whether a cause closes the peermem path alone, and neither does a job fail nor is dma-buf closed."""
+    proven = (found for machine in machines for found in machine.established)
+    closed = any("dmabuf" in found.blocks for found in proven)
+    open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
+    return open_cause and not closed and not _is_legacy(first, machines) and not needs_path(lines)
+
+
+def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
+    """Whether a cause is one of nv_peer_mem, which comes with drivers and kernels that have no dma-buf."""
+    return LEGACY in _modules(first, machines)
+
+
+def _modules(first: Candidate, machines: tuple[TextMachine, ...]) -> set[str]:
+    """The modules that the lines of a cause name."""
+    numbers = {line.line for line in first.lines}
+    opened = (line for machine in machines for line in machine.open)
+    subjects = (line.subject for line in opened if line.line in numbers)
+    return {module for module in (first.subject, *subjects) if module}
+
+
+def _closes_peermem_alone(cause: Candidate) -> bool:
+    rule = rule_of(cause.code)
+    return rule.loading is not None and rule.takes(cause.subject or PEERMEM) == (ADDRESS,)
+
+
+def paragraphs(todo: str) -> tuple[str, ...]:
+    """The paragraphs of a section, and each item of a list in it."""
+    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- |\d\. )", paragraph))
+    return tuple(" ".join(part.split()) for part in parts if part)
