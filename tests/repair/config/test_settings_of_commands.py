@@ -37,6 +37,7 @@ SET = {
     "a comment at the end": "export NCCL_DEBUG=INFO # why\nexport NCCL_IB_DISABLE=1 # why\n",
     "csh": "setenv NCCL_DEBUG INFO; setenv NCCL_IB_DISABLE 1\n",
     "a default of the shell": "export NCCL_DEBUG=INFO NCCL_IB_DISABLE=${OFF:-1}\n",
+    "a variable of the script": "OFF=1\nexport NCCL_DEBUG=INFO NCCL_IB_DISABLE=$OFF\n",
     "Python": "os.environ.setdefault('NCCL_IB_DISABLE', '1')\n",
 }
 
@@ -59,6 +60,7 @@ UNREAD = {
     "a form that is not read": "ENV NCCL_DEBUG=INFO\nRUN echo NCCL_IB_DISABLE=1 >> /etc/nccl.conf\n",
     "a dictionary": "export NCCL_DEBUG=INFO\nenv = dict(os.environ, NCCL_IB_DISABLE='1')\n",
     "a value from elsewhere": "export NCCL_DEBUG=INFO\nexport NCCL_IB_DISABLE=$OFF\n",
+    "one of two values": "OFF=0\nexport NCCL_IB_DISABLE=$OFF\nif [ $1 ]; then OFF=1; fi\n",
 }
 
 
@@ -131,6 +133,7 @@ def test_explain_blames_no_value_that_is_filled_in_later(tmp_path: Path, capsys:
         "FROM scratch\nARG NCCL_IB_DISABLE=1\nENV NCCL_DEBUG=INFO\n",  # only while the image is built
         "export NCCL_IB_DISABLE=${OFF:-0}\n",
         "export NCCL_IB_HCA=$DEVICES\n",
+        "OFF=0\nexport NCCL_IB_DISABLE=$OFF\n",
     ],
 )
 def test_what_turns_nothing_off_is_no_fault(text: str):

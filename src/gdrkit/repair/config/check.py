@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gdrkit.facts.assignments import NAME, literal, settings_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.facts.modprobe_config import directives
+from gdrkit.facts.shell_variables import assigned, with_values
 from gdrkit.formats.utf_16 import MARKS as UTF_16
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
@@ -62,6 +63,8 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
         return _unreadable(name, text[: text.index("\0")].count("\n") + 1, seen)
     if kind := kind_of(name, text):
         return _boot_file(kind, text, content, name, node)
+    variables = assigned(text)
+    text = with_values(text)
     found, last = recognise(text), text.count("\n") + 1
     expected = f"{PLAIN}; or {RENDERED}" if "{{" in text else PLAIN
     out = [_unparsable(document.fault, document.line, last, expected) for document in found.unreadable]
@@ -69,7 +72,7 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
         seen = "UTF-16, as PowerShell writes it, which many programs do not read"
         out.append(fault_at(1, "wrong-value", "", seen, "UTF-8", "warning"))
     every = (one for part in found.parts for one in settings_of(part.manifest.value))
-    shown = {name: value for _, name, value, _ in literal(every)}
+    shown = variables | {name: value for _, name, value, _ in literal(every)}
     for part in found.parts:
         out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node)
@@ -80,7 +83,8 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     elif settings:
         given = tuple(literal(settings))
         out += _of_settings(text, given, out, shown)
-        out += islice(unread_faults(text, {(name, value) for _, name, value in given}), MOST_FAULTS)
+        read = {(name, value) for _, name, value in given}
+        out += islice(unread_faults(text, read, variables), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
