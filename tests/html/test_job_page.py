@@ -55,7 +55,8 @@ def test_the_findings_stand_on_the_page_with_the_step_of_this_job(tmp_path):
     page = Reader(text).text
 
     assert "<h2>Next</h2>" in text
-    assert page.count("NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it") == 2
+    assert page.count("NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it") == 3  # of both, and at the head
+    assert "a NIC at the GPU" not in page, "the level of the other host shows that it is the cause"
     assert page.index("env-differs-between-ranks") < page.index("pair-cross-socket")
     assert "Scroll the table sideways" not in page  # two devices fit
 

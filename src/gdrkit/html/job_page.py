@@ -142,7 +142,7 @@ def _findings(document: NcclDocument) -> str:
 def _doing(finding: JobFinding) -> str:
     """The step that this job needs, or that of the code's page."""
     step = finding.todo
-    return safe(f"{step[0].upper()}{step[1:]}.") if step else rich(advice(finding.code))
+    return rich(f"{step[0].upper()}{step[1:]}.") if step else rich(advice(finding.code))
 
 
 # -- ranks x devices -------------------------------------------------------------------------------
@@ -256,11 +256,11 @@ def _leg(leg: tuple[LegDirection, Carrier, int]) -> str:
 
 def _why(job: JobReport) -> str:
     """Each reason with its log line, and the finding of the node that shows the same cause."""
-    cards = []
+    cards, found = [], {finding.code for finding in job.document.findings}  # these have their step
     for number, why in enumerate(job.document.why_not_direct, 1):
         ranks = f"{why.ranks} ranks" if why.ranks != 1 else "1 rank"
         codes = "".join(f"<li>{_code(code, job.node)}</li>" for code in why.codes)
-        doing = advice(why.codes[0]) if len(why.codes) == 1 else ""
+        doing = advice(why.codes[0]) if len(why.codes) == 1 and why.codes[0] not in found else ""
         cards.append(
             f'<div class="entry" id="why-{number}"><h3>{ranks}: {safe(why.text)}</h3>'
             f"<p><small>{safe(why.line)}</small></p>"

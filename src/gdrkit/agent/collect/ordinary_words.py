@@ -21,10 +21,10 @@ _WORDS = """
     avoids aware backend backends backslashreplace bandwidth banner barrier based batch batchsize because
     before begin beginning begins behave behind being believed belong belongs below berechtigung between
     beyond bfail bgrid bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks
-    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
-    bridges brings broken bstarted buffer buffers buffsize bufinfo build buildibvsymbols building builds
-    built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling calls
-    cannot capabilities capability capable capeff cards carries catalog caught cause ceiling centos
+    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds braced brackets bread bregist
+    bridge bridges brings broken bstarted buffer buffers buffsize bufinfo build buildibvsymbols building
+    builds built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling
+    calls cannot capabilities capability capable capeff cards carries catalog caught cause ceiling centos
     certificate cgroup change changed changes channel channels charp chassis chcon check checking checksum
     chipset choose chose chosen chunk chwilowo claimed claims class cleanup client clique cliqueid
     cliquerank cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir
@@ -134,10 +134,10 @@ _WORDS = """
     properties property proprietary props protected protection proto protocol protocole protocollo protocolo
     protok protokoll prove provi provider providers proxy prune przekroczony przydzieli python pytorch
     quadro quality query question queue queues quiet quote quoted rails raises ramfs range ranks ransport
-    rates ration rcvbuf rdmacm rdmap rdmatransport rdmav reach reached reaches readable readlink reads ready
-    reason reasons reboot receive received receiver receives receiving recent recommended record recover
-    recovery recurso recusada redirect redirects refcnt reference refused refuses regattr regex region
-    regions register registered registering registers registrable registration registrations registry
+    rates ration rcvbuf rdmacm rdmap rdmatransport rdmav reach reached reaches readable readlink readonly
+    reads ready reason reasons reboot receive received receiver receives receiving recent recommended record
+    recover recovery recurso recusada redirect redirects refcnt reference refused refuses regattr regex
+    region regions register registered registering registers registrable registration registrations registry
     registrydwords registrydwordsperdevice regmr regression rejected release releases relevant reliable
     reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat repeated
     replace replaced report reported reports reqredir request requested requests require required
