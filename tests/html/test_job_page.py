@@ -85,6 +85,16 @@ def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
     assert code == 3 and "Every leg" not in text and "not in the log." in text, "near miss: one end"
 
 
+def test_the_page_names_ranks_that_are_missing_and_says_where_no_network_is_needed(tmp_path):
+    job = large_job(hosts=2)
+    cut = "".join(line for line in job.splitlines(keepends=True) if not line.startswith("gpu02:4111:"))
+    inside = "".join(line for line in large_job(hosts=1).splitlines(keepends=True) if "via NET" not in line)
+
+    assert "<p>Rank 11 is not in the log.</p>" in written(cut, tmp_path)[1]
+    assert "not in the log" not in written(job, tmp_path)[1]
+    assert "<h1>No network is needed: all ranks are on one host.</h1>" in written(inside, tmp_path)[1]
+
+
 def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path):
     """128 ranks in two rows: the two hosts that are slower, and the fourteen others."""
     _, text = written(large_job(staged=("gpu05", "gpu11")), tmp_path)

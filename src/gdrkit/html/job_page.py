@@ -13,6 +13,7 @@ from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section, t
 from gdrkit.jobs.document import NcclDocument, WhyKey, why_key, why_sections
 from gdrkit.jobs.hosts import JobHosts, by_host, contrast, device, headline, next_steps
 from gdrkit.jobs.job import JobFinding, LegDirection, Rank
+from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
@@ -97,9 +98,14 @@ def _first(job: JobReport) -> str:
     return (
         f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
         f"<span>{safe(state)}</span></p><h1>{_sentence(document, groups)}</h1>"
-        f'<p class="why">{safe(document.verdict.summary)}</p>{_next(document, groups)}'
+        f'<p class="why">{safe(document.verdict.summary)}</p>{_missing(document)}{_next(document, groups)}'
         f'<ul class="key">{shown}</ul></div>'
     )
+
+
+def _missing(document: NcclDocument) -> str:
+    words = (missing_words(job.missing) for job in document.jobs if job.missing is not None)
+    return "".join(f"<p>{safe(one[0].upper() + one[1:])}.</p>" for one in words)
 
 
 def _next(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
@@ -117,6 +123,8 @@ def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     if sentence := headline(groups):
         return f"{safe(sentence[0].upper() + sentence[1:])}."
     legs = counts.direct + counts.bounced + counts.socket
+    if not legs and document.jobs and all(job.on_one_host for job in document.jobs):
+        return "No network is needed: all ranks are on one host."
     if not legs:
         return "The logs show no leg over a NIC."
     if counts.direct == legs and counts.unknown:

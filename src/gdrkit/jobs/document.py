@@ -127,6 +127,8 @@ def summary(found: JobAnalysis) -> str:
             return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
         if found.diagnostics is not None:
             return clip(found.diagnostics.summary, WIDTH)
+        if local := _of_one_host(found.jobs):
+            return clip(local, WIDTH)
         if not found.logged.nccl:
             return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
@@ -150,6 +152,20 @@ def summary(found: JobAnalysis) -> str:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
     return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+
+
+def _of_one_host(jobs: list[JobPart]) -> str:
+    """That no network is needed, if each job is on one host; else ""."""
+    if not jobs or not all(job.on_one_host for job in jobs):
+        return ""
+    ranks = plural(sum(len(job.ranks) for job in jobs), "rank")
+    used = {leg.carried for job in jobs for rank in job.ranks for leg in rank.legs}
+    by = " and ".join(INSIDE[carried] for carried in INSIDE if carried in used)
+    where = "on one host" if len(jobs) == 1 else "of jobs on one host each"
+    return f"{ranks} {where}: no network is needed" + (f"; NCCL uses {by}" if by else "")
+
+
+INSIDE = {Carrier.PEER: "P2P", Carrier.SHARED: "shared memory"}
 
 
 def at_least(jobs: Iterable[JobPart]) -> str:

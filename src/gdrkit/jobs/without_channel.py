@@ -76,3 +76,16 @@ def is_local(gathered: GatheredRanks, job: JobPart) -> bool:
     if job.expected is not None:
         return len(job.ranks) >= job.expected
     return len(job.ranks) > 1 and any(rank.legs for rank in job.ranks)
+
+
+def is_on_one_host(gathered: GatheredRanks, job: JobPart) -> bool:
+    """Whether lines prove that all ranks of a job are on one host, and all are in the logs. Peers that no
+    line counts may be on others, an NVLink domain has several, and several can have one name."""
+    hosts = {rank.host for rank in job.ranks}
+    if job.at_least or len(hosts) != 1 or "" in hosts or not is_local(gathered, job):
+        return False
+    is_shown = job.expected == 1 or any(
+        rank.legs or gathered.processes[rank.process].records.get(nccl_records.Placement)
+        for rank in job.ranks
+    )
+    return is_shown and len(job.ranks) >= (job.expected or 0) > 0
