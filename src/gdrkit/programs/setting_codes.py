@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from gdrkit.formats.regex import regex
 from gdrkit.programs.consumer import Consumer
 from gdrkit.programs.disabled_by_env import turned_off_by
 from gdrkit.programs.mnnvl.consumer import MNNVL
@@ -23,8 +22,12 @@ OF_MNNVL = dict(
 )
 
 
-_INTERFACE = r"(?:eth|en[ops]|bond|docker)\w{1,12}|lo"
-"""Names of network interfaces, which UCX uses with TCP; RDMA devices have a port, as in mlx5_0:1."""
+_INTERFACE = regex(r"(?:eth|en[ops]|bond|docker)\w{1,12}|ib\d{1,3}|lo")
+
+
+def is_interface(name: str) -> bool:
+    """Whether a name is that of a network interface, which UCX uses with TCP, and not of an RDMA device."""
+    return _INTERFACE.fullmatch(name) is not None
 
 
 def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str, ...]:
@@ -33,7 +36,7 @@ def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str
         level = gdr_level(value, "")
         return ("gdr-level-ignored",) if level is None else ("gdr-level-too-low",) * (level == "LOC")
     found = [turned_off_by(programs, name, value)]
-    interfaces = name == "UCX_NET_DEVICES" and all(re.fullmatch(_INTERFACE, it) for it in value.split(","))
+    interfaces = name == "UCX_NET_DEVICES" and all(map(is_interface, value.split(",")))
     if interfaces or (name == "UCX_TLS" and leaves_out_cuda(value)):
         found.append("ucx-transport-excluded")
     elif OF_LIBFABRIC.get(name) == value:

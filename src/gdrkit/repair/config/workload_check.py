@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.facts.assignments import literal
 from gdrkit.facts.kubernetes import Manifest, settings_of
-from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, at, items_at, text_at
 from gdrkit.programs.nccl.contradictions import contradictions
+from gdrkit.programs.setting_codes import is_interface
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.node_check import DEVICE_LISTS
 from gdrkit.repair.config.pod_settings import container_settings, shared_settings
@@ -154,15 +154,12 @@ def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[Conf
     yield fault_at(line, "rdma-device-not-in-container", path, seen, expected, "warning")
 
 
-_INTERFACES = regex(r"(?:eth|en[ops]|bond|docker|lo|ens)\w{0,12}")
-
-
 def _is_device_list(value: str) -> bool:
     """Whether a list names RDMA devices that are to be used. Excluding some asks for none."""
     names = [name.strip("= ") for name in value.split(",")]
     if value.startswith("^") or value in ("", "all"):
         return False
-    return not all(_INTERFACES.fullmatch(name.partition(":")[0]) for name in names)
+    return not all(is_interface(name.partition(":")[0]) for name in names)
 
 
 def _capability_names(container: Container) -> Iterator[ConfigFault]:
