@@ -95,6 +95,19 @@ def test_the_page_names_ranks_that_are_missing_and_says_where_no_network_is_need
     assert "<h1>No network is needed: all ranks are on one host.</h1>" in written(inside, tmp_path)[1]
 
 
+def test_legs_that_were_meant_to_be_direct_are_not_called_so(tmp_path):
+    refused = "NET/OFI Unable to register memory (type = {}) for device 3. RC: -22, Error: Invalid argument"
+    job = large_job(hosts=2).replace("NET/IB/", "NET/AWS Libfabric/")
+    gpu, host = (warn("gpu01:4100", 0, "register_mr_buffers:647", refused.format(kind)) for kind in (2, 1))
+
+    code, page = written(job + gpu, tmp_path)
+    assert code == 2 and "<h1>64 legs meant to be direct, but memory was not registered.</h1>" in page
+    code, page = written(job + host, tmp_path)
+    assert code == 1 and "Every leg over the network is direct." in page, (
+        "of the host: a limit of locked memory"
+    )
+
+
 def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path):
     """128 ranks in two rows: the two hosts that are slower, and the fourteen others."""
     _, text = written(large_job(staged=("gpu05", "gpu11")), tmp_path)

@@ -82,6 +82,31 @@ def test_a_job_of_one_host_needs_no_network():
     assert "run the job on two hosts" in shown and "has no line about which GPU" not in shown
 
 
+def pods(nodes: int) -> str:
+    """Two pods of NCCL 2.27.5, each of which is a node to it unless NCCL_HOSTID is alike: NVIDIA/nccl issue
+    1781."""
+    start = "ncclCommInitRank comm 0x1 rank {0} nranks 2 cudaDev 0 nvmlDev {1} busId {1}000 commId 0xe4"
+    place = "comm 0x1 rank {0} nRanks 2 nNodes {1} localRanks {2} localRank {3} MNNVL 0"
+    leg = "Channel 00/0 : {0}[{1}] -> {2}[{3}] via P2P/CUMEM"
+    return "".join(
+        info(
+            f"pod-{rank}:{298 + rank}", 0,
+            f"{start.format(rank, 2 * rank)} - Init START",
+            place.format(rank, nodes, 3 - nodes, rank * (2 - nodes)),
+            leg.format(rank, 2 * rank, 1 - rank, 2 - 2 * rank),
+        )
+        for rank in (0, 1)
+    )  # fmt: skip
+
+
+def test_pods_of_one_host_need_no_network():
+    found = analysed(pods(nodes=1))
+
+    assert summary(found) == "2 ranks on one host: no network is needed; NCCL uses P2P"
+    assert "2 ranks on 1 host of 2 names" in text(document(found), width=200)
+    assert not analysed(pods(nodes=2)).jobs[0].on_one_host
+
+
 @pytest.mark.parametrize(
     "log",
     [

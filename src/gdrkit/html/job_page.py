@@ -127,7 +127,7 @@ def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
         return "No network is needed: all ranks are on one host."
     if not legs:
         return "The logs show no leg over a NIC."
-    if counts.direct == legs and counts.unknown:
+    if counts.direct == legs and document.verdict.state != "active":
         return f"{safe(document.verdict.summary)}."
     if counts.direct == legs:
         return "Every leg over the network is direct."

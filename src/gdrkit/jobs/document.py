@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, structs
 from gdrkit.catalogue import Code
 from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
+from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.job import (
     JobAnalysis,
     JobDiagnostics,
@@ -140,6 +141,8 @@ def summary(found: JobAnalysis) -> str:
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"
         return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
+    if counts.direct and not (counts.bounced or counts.socket) and _is_refused(found):
+        return f"{plural(counts.direct, 'leg')} meant to be direct, but memory was not registered"
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
         ranks = f"{counts.ranks} of {of} ranks in the log"
@@ -152,6 +155,11 @@ def summary(found: JobAnalysis) -> str:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
     return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+
+
+def _is_refused(found: JobAnalysis) -> bool:
+    """Whether memory could not be registered: a channel line is printed before that is tried."""
+    return any(error.call in BLOCKING for error in found.errors)
 
 
 def _of_one_host(jobs: list[JobPart]) -> str:

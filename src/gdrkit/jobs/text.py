@@ -130,7 +130,10 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
         hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
-        yield 2, "", f"{name}{version}{network}, {ranks} on {_count(hosts, 'host')}"
+        where = _count(hosts, "host")
+        if job.on_one_host and hosts > 1:
+            where = f"1 host of {hosts} names, as pods have"
+        yield 2, "", f"{name}{version}{network}, {ranks} on {where}"
         if job.missing is not None:
             yield 2, "", f"{name}{missing_words(job.missing)}"
     if document.jobs and all(job.on_one_host for job in document.jobs) and state == "unknown":

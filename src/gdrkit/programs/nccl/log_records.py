@@ -214,10 +214,14 @@ class Failure(Struct, frozen=True):
     routable: bool = False  # the line has both GIDs of a connection, and neither is zero or link-local
 
 
+REGISTRATION = "registration"
+"""What failed in a warning that memory cannot be registered, in the words of any plugin."""
+
+
 class Warned(Struct, frozen=True):
     """A warning of another form, of which the messages of all programs know the causes."""
 
-    program: str
+    program: str  # or REGISTRATION
     causes: tuple[str, ...]
     decides: bool  # if it has a single cause, it proves that
 
