@@ -30,6 +30,16 @@ def is_interface(name: str) -> bool:
     return _INTERFACE.fullmatch(name) is not None
 
 
+HCA = "NCCL_IB_HCA"
+
+
+def _names_interfaces(value: str) -> bool:
+    """Whether a list of RDMA devices has names of network interfaces alone, which select none. Devices can
+    be renamed to ib0, but not to eth0: those names are of the kernel's interfaces."""
+    names = [entry.partition(":")[0] for entry in value.removeprefix("=").split(",")]
+    return all(is_interface(name) and not name.startswith("ib") for name in names)
+
+
 def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str, ...]:
     """The codes of what a setting causes on any machine; () if it is harmless or unknown."""
     if name == GDR_LEVEL:
@@ -39,6 +49,8 @@ def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str
     interfaces = name == "UCX_NET_DEVICES" and all(map(is_interface, value.split(",")))
     if interfaces or (name == "UCX_TLS" and leaves_out_cuda(value)):
         found.append("ucx-transport-excluded")
+    elif name == HCA and _names_interfaces(value):
+        found.append("hca-not-selected")
     elif OF_LIBFABRIC.get(name) == value:
         found.append("gdr-disabled-by-env")
     elif any(switch.name == name and switch.off(value) for switch in MNNVL.switches):

@@ -15,13 +15,17 @@ from gdrkit.formats.yaml_values import at, scalars, text_at
 from gdrkit.repair.config.workloads import Container, pods_of
 
 _LAUNCHER = regex(r"^[^#\n]{0,1000}?(?<![\w-])(?:mpirun|mpiexec)(?![\w-])", re.MULTILINE)
+_OF_MPI = regex(
+    r"^[^#\n]{0,1000}?\b(?:(?:OMPI|PMIX)_MCA_\w+=|srun\b[^#\n]{0,400} --mpi[= ]pm)", re.MULTILINE
+)
+"""A setting of Open MPI, or srun with an interface of MPI, which starts a job in place of mpirun."""
 PASSING_ALL = ("Intel", "MPICH")
 """mpiImplementation of an MPIJob whose launcher gives its ranks its whole environment: Hydra, -envall."""
 
 
 def runs_mpi(text: str) -> bool:
     """Whether a text starts a job by MPI, whose own messages need no GPU memory."""
-    return _LAUNCHER.search(text) is not None
+    return any(pattern.search(text) is not None for pattern in (_LAUNCHER, _OF_MPI))
 
 
 def container_settings(container: Container, shared: Mapping[str, str]) -> dict[str, str]:
@@ -51,7 +55,7 @@ def _passed_on(container: Container, *, passes_all: bool) -> Iterator[tuple[str,
     """What a container that runs MPI gives to the ranks: what its command assigns, and the variables of its
     own that the command names. Open MPI passes nothing else: mpirun(1), -x."""
     command = [one.text for key in ("command", "args") for one in scalars(at(container.value, key))]
-    if not any(map(runs_mpi, command)):
+    if not any(_LAUNCHER.search(text) for text in command):
         return
     words = set(" ".join(command).split())
     for _, name, value, key in literal(settings_of(container.value)):

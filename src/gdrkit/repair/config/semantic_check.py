@@ -21,7 +21,7 @@ from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, scalars, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
-from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
+from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of, meant
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.boot_check import MODPROBE, boot_faults, kind_of
 from gdrkit.repair.config.fault import ConfigFault, fault_at, not_shown
@@ -272,6 +272,7 @@ HCA = "NCCL_IB_HCA"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMES_PATH = (HCA, "NCCL_IB_GID_INDEX", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
 """Variables of which a wrong value names no device or no address; a script may compute them."""
+WITHOUT_RDMA = ("ib-disabled-by-env", "hca-not-selected")
 TURNED = ("0", "1", "n")
 """Values that turn a switch of a program off, whichever way it is meant."""
 _REFERENCE = regex(r"\$(?:(?P<name>\w+)|\((?P<round>\w+)\)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})")
@@ -315,6 +316,8 @@ def setting_faults(
         yield fault_at(
             line, "hca-not-selected", where, seen, f"{other} as well, if this is a Spark", "warning"
         )
+    if right := meant(name):
+        yield fault_at(line, "unknown-key", where, "NCCL reads no variable of this name", right, "warning")
     if (life := life_of(name)) is not None:
         yield _life_fault(line, life, value, where)
     for code in codes_of(every_consumer(), name, value)[:1]:  # the others follow from the first
@@ -322,7 +325,7 @@ def setting_faults(
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")
         else:
-            seen = f"{value} turns {'RDMA' if code == 'ib-disabled-by-env' else 'the direct path'} off"
+            seen = f"{value} turns {'RDMA' if code in WITHOUT_RDMA else 'the direct path'} off"
             yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
