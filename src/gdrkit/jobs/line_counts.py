@@ -74,6 +74,7 @@ class FirstSeen(NamedTuple):
     gpu: str
     channel: int
     peer: int | None
+    peer_gpu: str
 
 
 class TallyEntry:
@@ -211,7 +212,8 @@ class Tally:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
             peer = leg.source if own == leg.target else leg.target
-            self.firsts[unit, tail] = FirstSeen(position, own, leg.own_gpu, leg.channel, peer)
+            first = FirstSeen(position, own, leg.own_gpu, leg.channel, peer, leg.peer_gpu)
+            self.firsts[unit, tail] = first
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
     def _record(self, unit: int, found: NcclRecord, position: int, words: str, warns: bool) -> None:
