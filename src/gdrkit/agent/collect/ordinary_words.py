@@ -9,9 +9,9 @@ from .usual_words import USUAL
 _WORDS = """
     abbrev abcde abgelaufen aborted about above abric absent accelerate accelerated accelerator accept
     accepts access accessed accesses accessible accord account acknowledge acquired across acscap acsctl
-    action activating active actual added additional address addresses addressing adres adresse advanced
-    affected affinity after again against agent agree ailed akmod akmods algorithm alias aliases aligned
-    alike alive alloc allocare allocatable allocate allocated allocator allouer allow allowed
+    action activating active actual adaptive added additional address addresses addressing adres adresse
+    advanced affected affinity after again against agent agree ailed akmod akmods algorithm alias aliases
+    aligned alike alive alloc allocare allocatable allocate allocated allocator allouer allow allowed
     allowpeermapping allows alocar alone already although always amazon amazonaws ambiguous amdgpu amdkfd
     among ampere anager anonymize another answer answering answers anymore apiversion apple applicable
     application apply apptainer architecture argomento argument argumento arguments armed armthumb arquivo
@@ -118,8 +118,8 @@ _WORDS = """
     nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg
     often older online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift
     opensource openstack openucx opera operaci operacja operating operation operations operator operazione
-    optimal option optional options oracle order original osapi oscreateosdescriptorfromiomemory osinit
-    osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
+    optimal option optional options oracle order ordering original osapi oscreateosdescriptorfromiomemory
+    osinit osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
     override overriding owned owner package packages packed packet packets pagemap pager pages paging pairs
     panic parallelcluster parallels param parameter parameters params parent parentheses parmtype parse
     parsed parser partial partition partitions partner partners parts party pascal pasid passed passendes
@@ -138,9 +138,9 @@ _WORDS = """
     reads ready reason reasons reboot receive received receiver receives receiving recent recommended record
     recover recovery recurso recusada redirect redirects refcnt reference refused refuses regattr regex
     region regions register registered registering registers registrable registration registrations registry
-    registrydwords registrydwordsperdevice regmr regression rejected release releases relevant reliable
-    reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat repeated
-    replace replaced report reported reports reqredir request requested requests require required
+    registrydwords registrydwordsperdevice regmr regression rejected relaxed release releases relevant
+    reliable reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat
+    repeated replace replaced report reported reports reqredir request requested requests require required
     requirements requires reregistration reseat reserved reset resiliency resize resized resolvable resolve
     resolves resource resources responding ressource restart restorecon restored restricted result results
     retain retcode retired retpoline retries retrieve retry retrying return returned returning returns

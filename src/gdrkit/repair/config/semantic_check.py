@@ -272,7 +272,6 @@ HCA = "NCCL_IB_HCA"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMES_PATH = (HCA, "NCCL_IB_GID_INDEX", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
 """Variables of which a wrong value names no device or no address; a script may compute them."""
-WITHOUT_RDMA = ("ib-disabled-by-env", "hca-not-selected")
 TURNED = ("0", "1", "n")
 """Values that turn a switch of a program off, whichever way it is meant."""
 _REFERENCE = regex(r"\$(?:(?P<name>\w+)|\((?P<round>\w+)\)|\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\})")
@@ -325,7 +324,8 @@ def setting_faults(
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")
         else:
-            seen = f"{value} turns {'RDMA' if code in WITHOUT_RDMA else 'the direct path'} off"
+            all_of_it = code == "ib-disabled-by-env" or name == HCA
+            seen = f"{value} turns {'RDMA' if all_of_it else 'the direct path'} off"
             yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
