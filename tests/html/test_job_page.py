@@ -55,7 +55,8 @@ def test_the_findings_stand_on_the_page_with_the_step_of_this_job(tmp_path):
     page = Reader(text).text
 
     assert "<h2>Next</h2>" in text
-    assert page.count("NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it") == 2
+    assert page.count("NCCL_NET_GDR_LEVEL=SYS on all ranks: gpu-2 lacks it") == 3  # of both, and at the head
+    assert "a NIC at the GPU" not in page, "the level of the other host shows that it is the cause"
     assert page.index("env-differs-between-ranks") < page.index("pair-cross-socket")
     assert "Scroll the table sideways" not in page  # two devices fit
 
@@ -82,6 +83,29 @@ def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
     assert "Why not direct" not in text
     code, text = written(BY_NAME[DIRECT].text, tmp_path)
     assert code == 3 and "Every leg" not in text and "not in the log." in text, "near miss: one end"
+
+
+def test_the_page_names_ranks_that_are_missing_and_says_where_no_network_is_needed(tmp_path):
+    job = large_job(hosts=2)
+    cut = "".join(line for line in job.splitlines(keepends=True) if not line.startswith("gpu02:4111:"))
+    inside = "".join(line for line in large_job(hosts=1).splitlines(keepends=True) if "via NET" not in line)
+
+    assert "<p>Rank 11 is not in the log.</p>" in written(cut, tmp_path)[1]
+    assert "not in the log" not in written(job, tmp_path)[1]
+    assert "<h1>No network is needed: all ranks are on one host.</h1>" in written(inside, tmp_path)[1]
+
+
+def test_legs_that_were_meant_to_be_direct_are_not_called_so(tmp_path):
+    refused = "NET/OFI Unable to register memory (type = {}) for device 3. RC: -22, Error: Invalid argument"
+    job = large_job(hosts=2).replace("NET/IB/", "NET/AWS Libfabric/")
+    gpu, host = (warn("gpu01:4100", 0, "register_mr_buffers:647", refused.format(kind)) for kind in (2, 1))
+
+    code, page = written(job + gpu, tmp_path)
+    assert code == 2 and "<h1>64 legs meant to be direct, but memory was not registered.</h1>" in page
+    code, page = written(job + host, tmp_path)
+    assert code == 1 and "Every leg over the network is direct." in page, (
+        "of the host: a limit of locked memory"
+    )
 
 
 def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path):

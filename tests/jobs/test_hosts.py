@@ -139,6 +139,7 @@ def test_a_setting_that_only_the_slow_host_prints_is_named_and_one_that_all_prin
     assert "no setting that differs" in contrast(*read(every))
 
 
+LOOK = "`nvidia-smi topo -m` on the host shows whether"
 CAUTION = "; across sockets it is slower on some machines: `gdr bench` compares"
 
 
@@ -149,7 +150,9 @@ CAUTION = "; across sockets it is slower on some machines: `gdr bench` compares"
      (None, "PIX", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
      (None, "LOC", "unset NCCL_NET_GDR_LEVEL on gpu-2"),
      ("$(reboot)", None, "unset NCCL_NET_GDR_LEVEL on gpu-1"),
-     ("SYS", "SYS", "`gdr codes pair-cross-socket` says what to do")],
+     ("SYS", "SYS", f"{LOOK} a NIC is nearer to the GPU: NCCL takes it unless it is down"),
+     (None, None, f"{LOOK} a NIC is nearer to the GPU: NCCL takes it unless it is down; without one, "
+      "NCCL_NET_GDR_LEVEL=SYS goes farther: measure it against the copy")],
 )  # fmt: skip
 def test_ranks_that_differ_in_a_setting_are_made_like_those_that_go_directly(first, second, step):
     """The log of `gdr example`, whose two hosts have a level, another one or none."""
@@ -165,6 +168,28 @@ def test_ranks_that_differ_in_a_setting_are_made_like_those_that_go_directly(fir
             lines.append(row.replace(subsystems, line + level))
 
     assert next(next_steps(*read("\n".join(lines) + "\n"))) == step
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("NCCL_IB_HCA set by environment to mlx5_0,mlx5_1", "NCCL_IB_HCA=mlx5_0,mlx5_1 leaves out a NIC"),
+        ("NCCL_IB_HCA set by environment to $(reboot)", "NCCL_IB_HCA leaves out a NIC"),
+        (
+            "NCCL_DEBUG set by environment to INFO",
+            "a NIC is nearer to the GPU: NCCL takes it unless it is down;",
+        ),
+        ("", "a NIC is nearer to the GPU: NCCL takes it unless it is down or NCCL_IB_HCA leaves it out;"),
+    ],
+)
+def test_a_list_of_nics_is_blamed_for_a_distance_only_where_the_log_has_one(line, step):
+    rows = (files("gdrkit.cli.examples") / "job.log").read_text().splitlines()
+    log = "\n".join(row for row in rows if "set by environment" not in row) + "\n"
+    given = "".join(info(f"gpu-{1 + rank // 2}:{4100 + rank}", 0, line) for rank in range(4) if line)
+    document, _ = read(log + given)
+    (todo,) = {finding.todo for finding in document.findings if finding.code == "pair-cross-socket"}
+
+    assert todo.startswith(f"{LOOK} {step}") and "ind each rank" not in todo
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=x", "a;reboot", "a`id`", "$(id)"])

@@ -238,3 +238,16 @@ def test_the_printed_size_of_a_job_outweighs_what_a_damaged_channel_names():
     log = member("a:1", 0, 2, "0x1") + member("b:1", 1, 2, "0x1").replace("-> 0[0]", "-> 10[0]")
 
     assert (analysed(log).state, analysed(log).counts.expected) == ("active", 2)
+
+
+@pytest.mark.parametrize(("gpu", "jobs", "state"), [(0, 1, "active"), (1, 2, "unknown")])
+def test_a_rank_of_another_gpu_than_its_peers_name_is_of_another_communicator(gpu, jobs, state):
+    """Ray prints one pod's start, and the channels of another one: rank 1 of each pair of GPUs."""
+    start = START.format(rank=0, ranks=2, gpu=0, id="0x9b")
+    legs = ("Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+            "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA")  # fmt: skip
+    other = f"Channel 00/0 : 0[{gpu}] -> 1[{gpu}] [receive] via NET/IB/{gpu}/GDRDMA"
+    found = analysed(info("a:5969", 0, start, *legs) + info("b:627", gpu, other))
+
+    assert (len(found.jobs), found.state) == (jobs, state)
+    assert found.crossing is None, "rails are compared within one communicator"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from gdrkit.formats.regex import regex
 
@@ -21,6 +22,14 @@ def is_filled_in(value: str) -> bool:
     """Whether a shell, Kubernetes, envsubst or a template puts something into a value before a program reads
     it: `$NAME`, `${NAME}`, `$(NAME)`, a command, `{{ .Values.name }}`. What it will be is not known here."""
     return _FILLED_IN.search(value) is not None
+
+
+S = TypeVar("S", bound=tuple[Any, ...])
+
+
+def literal(settings: Iterable[S]) -> Iterator[S]:
+    """The settings, each of line, name, value and more, whose values are not filled in later."""
+    return (one for one in settings if not is_filled_in(one[2]))
 
 
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&\"']*"

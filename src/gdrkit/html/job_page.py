@@ -13,6 +13,7 @@ from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section, t
 from gdrkit.jobs.document import NcclDocument, WhyKey, why_key, why_sections
 from gdrkit.jobs.hosts import JobHosts, by_host, contrast, device, headline, next_steps
 from gdrkit.jobs.job import JobFinding, LegDirection, Rank
+from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
@@ -97,9 +98,14 @@ def _first(job: JobReport) -> str:
     return (
         f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
         f"<span>{safe(state)}</span></p><h1>{_sentence(document, groups)}</h1>"
-        f'<p class="why">{safe(document.verdict.summary)}</p>{_next(document, groups)}'
+        f'<p class="why">{safe(document.verdict.summary)}</p>{_missing(document)}{_next(document, groups)}'
         f'<ul class="key">{shown}</ul></div>'
     )
+
+
+def _missing(document: NcclDocument) -> str:
+    words = (missing_words(job.missing) for job in document.jobs if job.missing is not None)
+    return "".join(f"<p>{safe(one[0].upper() + one[1:])}.</p>" for one in words)
 
 
 def _next(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
@@ -117,9 +123,11 @@ def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     if sentence := headline(groups):
         return f"{safe(sentence[0].upper() + sentence[1:])}."
     legs = counts.direct + counts.bounced + counts.socket
+    if not legs and document.jobs and all(job.on_one_host for job in document.jobs):
+        return "No network is needed: all ranks are on one host."
     if not legs:
         return "The logs show no leg over a NIC."
-    if counts.direct == legs and counts.unknown:
+    if counts.direct == legs and document.verdict.state != "active":
         return f"{safe(document.verdict.summary)}."
     if counts.direct == legs:
         return "Every leg over the network is direct."
@@ -142,7 +150,7 @@ def _findings(document: NcclDocument) -> str:
 def _doing(finding: JobFinding) -> str:
     """The step that this job needs, or that of the code's page."""
     step = finding.todo
-    return safe(f"{step[0].upper()}{step[1:]}.") if step else rich(advice(finding.code))
+    return rich(f"{step[0].upper()}{step[1:]}.") if step else rich(advice(finding.code))
 
 
 # -- ranks x devices -------------------------------------------------------------------------------
@@ -256,11 +264,11 @@ def _leg(leg: tuple[LegDirection, Carrier, int]) -> str:
 
 def _why(job: JobReport) -> str:
     """Each reason with its log line, and the finding of the node that shows the same cause."""
-    cards = []
+    cards, found = [], {finding.code for finding in job.document.findings}  # these have their step
     for number, why in enumerate(job.document.why_not_direct, 1):
         ranks = f"{why.ranks} ranks" if why.ranks != 1 else "1 rank"
         codes = "".join(f"<li>{_code(code, job.node)}</li>" for code in why.codes)
-        doing = advice(why.codes[0]) if len(why.codes) == 1 else ""
+        doing = advice(why.codes[0]) if len(why.codes) == 1 and why.codes[0] not in found else ""
         cards.append(
             f'<div class="entry" id="why-{number}"><h3>{ranks}: {safe(why.text)}</h3>'
             f"<p><small>{safe(why.line)}</small></p>"

@@ -26,11 +26,12 @@ from gdrkit.jobs.job import (
 from gdrkit.jobs.job_parts import parts
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
+from gdrkit.jobs.missing_ranks import missing_ranks
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
 from gdrkit.jobs.setting_advice import lone_settings
 from gdrkit.jobs.ucx_tables import ucx_legs
-from gdrkit.jobs.without_channel import is_local, network_without_channel
+from gdrkit.jobs.without_channel import is_local, is_on_one_host, network_without_channel
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
@@ -55,6 +56,8 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
             )
             if not any(leg.carried in BETWEEN_HOSTS for leg in rank.legs):
                 rank.network_path, rank.network_reasons = network_without_channel(why, rank)
+        job.missing = missing_ranks(gathered, job, alone=len(jobs) == 1)
+        job.on_one_host = is_on_one_host(gathered, job)
     counts = _counts(jobs)
     failed = errors(gathered)
     if gathered.is_rccl:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, structs
 from gdrkit.catalogue import Code
 from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
+from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.job import (
     JobAnalysis,
     JobDiagnostics,
@@ -127,6 +128,8 @@ def summary(found: JobAnalysis) -> str:
             return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
         if found.diagnostics is not None:
             return clip(found.diagnostics.summary, WIDTH)
+        if local := _of_one_host(found.jobs):
+            return clip(local, WIDTH)
         if not found.logged.nccl:
             return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
@@ -138,6 +141,8 @@ def summary(found: JobAnalysis) -> str:
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"
         return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
+    if counts.direct and not (counts.bounced or counts.socket) and _is_refused(found):
+        return f"{plural(counts.direct, 'leg')} meant to be direct, but memory was not registered"
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
         ranks = f"{counts.ranks} of {of} ranks in the log"
@@ -150,6 +155,25 @@ def summary(found: JobAnalysis) -> str:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
     return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+
+
+def _is_refused(found: JobAnalysis) -> bool:
+    """Whether memory could not be registered: a channel line is printed before that is tried."""
+    return any(error.call in BLOCKING for error in found.errors)
+
+
+def _of_one_host(jobs: list[JobPart]) -> str:
+    """That no network is needed, if each job is on one host; else ""."""
+    if not jobs or not all(job.on_one_host for job in jobs):
+        return ""
+    ranks = plural(sum(len(job.ranks) for job in jobs), "rank")
+    used = {leg.carried for job in jobs for rank in job.ranks for leg in rank.legs}
+    by = " and ".join(INSIDE[carried] for carried in INSIDE if carried in used)
+    where = "on one host" if len(jobs) == 1 else "of jobs on one host each"
+    return f"{ranks} {where}: no network is needed" + (f"; NCCL uses {by}" if by else "")
+
+
+INSIDE = {Carrier.PEER: "P2P", Carrier.SHARED: "shared memory"}
 
 
 def at_least(jobs: Iterable[JobPart]) -> str:

@@ -11,7 +11,7 @@ from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
-from gdrkit.programs.nccl.log_records import Clique, Fabric, Failure, Variable, Warned
+from gdrkit.programs.nccl.log_records import REGISTRATION, Clique, Fabric, Failure, Variable, Warned
 from gdrkit.programs.nccl.network_messages import (
     FAILED_STEPS,
     NO_CHANNEL,
@@ -21,7 +21,7 @@ from gdrkit.programs.nccl.network_messages import (
 )
 from gdrkit.report.pages import code_page
 
-BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
+BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr", REGISTRATION)
 """Calls without which there is no direct path."""
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from gdrkit.catalogue import Code, rule_of
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.diagnostics import findings_of
+from gdrkit.jobs.distance_steps import with_distance_steps
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
@@ -55,7 +56,7 @@ def findings(
     order = ("failed", "warning", "note")  # of each first what this job needs
     return tuple(
         sorted(
-            found,
+            with_distance_steps(found, gathered),
             key=lambda one: (order.index(one.status), not one.todo, -one.ranks, one.code, one.subject),
         )
     )
@@ -222,6 +223,7 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
             expected="channels over every device that should carry data",
             ranks=sum(ranks for _, ranks, _ in positions),
             lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
+            todo="NCCL_DEBUG_SUBSYS=INIT,GRAPH prints the distances and channels by which NCCL chose",
         )  # fmt: skip
 
 

@@ -135,13 +135,14 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     that goes directly if there is one, without root and with it; and what is left to the user of a pod, who
     reaches no host, and has the name of the pod as that of the host."""
     certain = [finding for finding in document.findings if _certain(finding)]
-    yield from dict.fromkeys(finding.todo for finding in certain if finding.todo)
+    yield from dict.fromkeys(one.todo for one in certain if one.todo and one.code not in FAR)
     for one in document.lone_settings:
         if one.closes:
             yield f"unset {one.name} on {names(one.hosts)}"
+    if not a_setting_decides(document):
+        yield from dict.fromkeys(finding.todo for finding in certain if finding.code in FAR)
     for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
-        if code not in FAR or not a_setting_decides(document):
-            yield f"`gdr codes {code}` says what to do"
+        yield f"`gdr codes {code}` says what to do"
     slow, good = _first(groups, *SLOWER), _first(groups, "direct")
     if hardware := _hardware(document):
         if hardware not in {finding.code for finding in certain}:

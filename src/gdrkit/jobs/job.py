@@ -104,6 +104,15 @@ class Rank(Struct, kw_only=True):
         return f"rank {self.rank}" if self.rank is not None else f"{self.process} [{self.cuda_device}]"
 
 
+class MissingRanks(Struct, frozen=True, kw_only=True):
+    """Ranks of a job that have no line in the logs."""
+
+    count: int  # at least, where only channels name the ranks
+    numbers: str  # 8-15; "" if the log does not number them
+    hosts: tuple[str, ...]  # hosts that a line names for them
+    other_hosts: int | None  # hosts of the job without any line; null: no line counts the hosts
+
+
 class JobPart(Struct, kw_only=True):
     """Ranks linked by communicators: a job, or one of several jobs in the same logs."""
 
@@ -114,6 +123,8 @@ class JobPart(Struct, kw_only=True):
     expected: int | None  # ranks of the largest communicator
     at_least: bool = False  # that is not printed: its channels name as many
     ranks: list[Rank]
+    missing: MissingRanks | None = None
+    on_one_host: bool = False  # all ranks, as lines prove: the job needs no network
 
 
 class JobFinding(Struct, frozen=True, kw_only=True):

@@ -69,10 +69,35 @@ def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
         linked[root(rank.process) if rank.process in named else ""].append(rank)
     loose = linked.pop("", [])
     if len(linked) == 1 and not any(_size(gathered, rank) for rank in loose):
-        next(iter(linked.values())).extend(loose)
-        loose = []
+        group = next(iter(linked.values()))
+        others = _of_other_gpus(gathered, group, loose)
+        apart = set(map(id, others))
+        group.extend(rank for rank in loose if id(rank) not in apart)
+        loose = others
     every = [*linked.values(), *_by_number(gathered, loose)]
     return sorted(every, key=lambda group: min(_first(gathered, rank) for rank in group))
+
+
+def _of_other_gpus(gathered: GatheredRanks, group: list[Rank], loose: list[Rank]) -> list[Rank]:
+    """The loose ranks that are of another communicator than a group's only one, in which channels name
+    another GPU for their numbers: as in a log of which each host prints other communicators."""
+    if len({one.identifier for rank in group for one in _communicators(gathered, rank)}) != 1:
+        return []
+    members = {LogUnit(rank.process, rank.cuda_device) for rank in group}
+    own: dict[LogUnit, str] = {}
+    named: dict[int, set[str]] = defaultdict(set)
+    for (number, _), first in gathered.tally.firsts.items():
+        unit = gathered.units[number]
+        own[unit] = own.get(unit) or first.gpu
+        if unit in members and first.peer is not None and first.peer_gpu:
+            named[first.peer].add(first.peer_gpu)
+
+    def differs(rank: Rank) -> bool:
+        gpu = own.get(LogUnit(rank.process, rank.cuda_device), "")
+        said = named.get(rank.rank, set()) if rank.rank is not None else set()
+        return bool(gpu and said) and gpu not in said
+
+    return [rank for rank in loose if differs(rank)]
 
 
 def _by_number(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:

@@ -22,6 +22,7 @@ from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, record
 from gdrkit.programs.nccl.log_records import (
+    REGISTRATION,
     Communicator,
     Failure,
     Frame,
@@ -73,6 +74,7 @@ class FirstSeen(NamedTuple):
     gpu: str
     channel: int
     peer: int | None
+    peer_gpu: str
 
 
 class TallyEntry:
@@ -210,7 +212,8 @@ class Tally:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
             peer = leg.source if own == leg.target else leg.target
-            self.firsts[unit, tail] = FirstSeen(position, own, leg.own_gpu, leg.channel, peer)
+            first = FirstSeen(position, own, leg.own_gpu, leg.channel, peer, leg.peer_gpu)
+            self.firsts[unit, tail] = first
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
     def _record(self, unit: int, found: NcclRecord, position: int, words: str, warns: bool) -> None:
@@ -273,9 +276,16 @@ def _warned(message: str) -> Warned | None:
     found = catalogue.match(message)
     if found is None or not found.causes:
         causes = registration.causes(message)
-        return Warned("nccl", causes, decides=False) if causes else None
+        what = REGISTRATION if causes and not _of_host_memory(message) else "nccl"
+        return Warned(what, causes, decides=False) if causes else None
     row = found.message
     return Warned(row.program, found.causes, row.decides and not row.hides_error)
+
+
+def _of_host_memory(message: str) -> bool:
+    """Whether a plugin names the memory by its type, and that is the host's: NCCL_PTR_HOST is 1, NCCL
+    src/include/plugin/nccl_net.h."""
+    return "type = 1)" in message
 
 
 def _unit_of(prefix: Frame, found: NcclRecord) -> LogUnit:

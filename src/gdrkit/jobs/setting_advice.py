@@ -30,6 +30,10 @@ _PLAIN = regex(r"[\w.,:^=-]{1,80}", re.ASCII)
 """A value that a shell reads as it stands: a log is written by others."""
 
 
+def is_plain(value: str) -> bool:
+    return _PLAIN.fullmatch(value) is not None
+
+
 def setting_advice(name: str, values: Mapping[str, Iterable[str]], job: JobPart) -> tuple[str, bool]:
     """The step that makes the ranks alike, and whether the difference is why some are not direct. `values`:
     the processes that have each value, of which one may be `unset`."""
@@ -47,7 +51,7 @@ def setting_advice(name: str, values: Mapping[str, Iterable[str]], job: JobPart)
     decides = name == LEVEL and all(_is_far(rank) for rank in job.ranks if _is_slow(rank))
     if value == UNSET:
         return f"unset {name} on {hosts}", decides
-    if not _PLAIN.fullmatch(value):
+    if not is_plain(value):
         return f"give all ranks the same {name}", decides
     several = "," in hosts
     lacks = (

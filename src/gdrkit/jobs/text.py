@@ -12,6 +12,7 @@ from gdrkit.jobs.diagnostics_text import diagnostics_rows
 from gdrkit.jobs.document import NcclDocument, at_least
 from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
 from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
+from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 
@@ -27,6 +28,10 @@ CARRIED = {
     "direct": "GDRDMA", "bounced": "through host memory", "socket": "TCP", "nvlink": "NVLink (MNNVL)",
     "p2p": "P2P", "shm": "host SHM",
 }  # fmt: skip
+WHY_FINE = (
+    "inside a host NCCL needs no NIC, so this log cannot show whether GPU memory reaches the network: run "
+    "the job on two hosts for that"
+)
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 
 
@@ -93,7 +98,8 @@ def _notes(document: NcclDocument) -> Iterator[Row]:
             f"NCCL {version} is newer than this gdrkit: lines of unknown forms are skipped",
         )
     legs, state = document.counts, document.verdict.state
-    without_result = state == "unknown" and document.jobs and not legs.direct and not legs.nvlink
+    on_hosts = any(not job.on_one_host for job in document.jobs)
+    without_result = state == "unknown" and on_hosts and not legs.direct and not legs.nvlink
     if not document.logged.net and (legs.bounced or without_result):
         yield 0, "", ""
         yield (
@@ -124,7 +130,14 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
         hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
-        yield 2, "", f"{name}{version}{network}, {ranks} on {_count(hosts, 'host')}"
+        where = _count(hosts, "host")
+        if job.on_one_host and hosts > 1:
+            where = f"1 host of {hosts} names, as pods have"
+        yield 2, "", f"{name}{version}{network}, {ranks} on {where}"
+        if job.missing is not None:
+            yield 2, "", f"{name}{missing_words(job.missing)}"
+    if document.jobs and all(job.on_one_host for job in document.jobs) and state == "unknown":
+        yield 2, "", WHY_FINE
     yield 0, "", ""
 
 

@@ -76,3 +76,23 @@ def is_local(gathered: GatheredRanks, job: JobPart) -> bool:
     if job.expected is not None:
         return len(job.ranks) >= job.expected
     return len(job.ranks) > 1 and any(rank.legs for rank in job.ranks)
+
+
+def is_on_one_host(gathered: GatheredRanks, job: JobPart) -> bool:
+    """Whether lines prove that all ranks of a job are on one host, and all are in the logs. Peers that no
+    line counts may be on others, and an NVLink domain has several. Several hosts can have one name, and the
+    pods of one host have one each: where ranks are placed, that decides."""
+    ranks, expected = job.ranks, job.expected or 0
+    if job.at_least or not len(ranks) >= expected > 0:
+        return False
+    placed = [
+        placement
+        for rank in ranks
+        for placement in gathered.processes[rank.process].all(nccl_records.Placement)
+        if placement.ranks == expected
+    ]
+    if placed and not any(placement.mnnvl for placement in placed):
+        return all(placement.nodes == 1 for placement in placed)
+    hosts = {rank.host for rank in ranks}
+    is_shown = expected == 1 or any(rank.legs for rank in ranks)
+    return is_shown and len(hosts) == 1 and "" not in hosts and is_local(gathered, job)

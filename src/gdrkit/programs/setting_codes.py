@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from gdrkit.formats.regex import regex
 from gdrkit.programs.consumer import Consumer
 from gdrkit.programs.disabled_by_env import turned_off_by
 from gdrkit.programs.mnnvl.consumer import MNNVL
@@ -23,8 +22,22 @@ OF_MNNVL = dict(
 )
 
 
-_INTERFACE = r"(?:eth|en[ops]|bond|docker)\w{1,12}|lo"
-"""Names of network interfaces, which UCX uses with TCP; RDMA devices have a port, as in mlx5_0:1."""
+_INTERFACE = regex(r"(?:eth|en[ops]|bond|docker)\w{1,12}|ib\d{1,3}|lo")
+
+
+def is_interface(name: str) -> bool:
+    """Whether a name is that of a network interface, which UCX uses with TCP, and not of an RDMA device."""
+    return _INTERFACE.fullmatch(name) is not None
+
+
+HCA = "NCCL_IB_HCA"
+
+
+def _names_interfaces(value: str) -> bool:
+    """Whether a list of RDMA devices has names of network interfaces alone, which select none. Devices can
+    be renamed to ib0, but not to eth0: those names are of the kernel's interfaces."""
+    names = [entry.partition(":")[0] for entry in value.removeprefix("=").split(",")]
+    return all(is_interface(name) and not name.startswith("ib") for name in names)
 
 
 def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str, ...]:
@@ -33,9 +46,11 @@ def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str
         level = gdr_level(value, "")
         return ("gdr-level-ignored",) if level is None else ("gdr-level-too-low",) * (level == "LOC")
     found = [turned_off_by(programs, name, value)]
-    interfaces = name == "UCX_NET_DEVICES" and all(re.fullmatch(_INTERFACE, it) for it in value.split(","))
+    interfaces = name == "UCX_NET_DEVICES" and all(map(is_interface, value.split(",")))
     if interfaces or (name == "UCX_TLS" and leaves_out_cuda(value)):
         found.append("ucx-transport-excluded")
+    elif name == HCA and _names_interfaces(value):
+        found.append("hca-not-selected")
     elif OF_LIBFABRIC.get(name) == value:
         found.append("gdr-disabled-by-env")
     elif any(switch.name == name and switch.off(value) for switch in MNNVL.switches):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.facts.commands import UCX_INFO
+from gdrkit.node import Node
 from gdrkit.programs.environment import UCX_CONF
 from gdrkit.programs.nixl.consumer import NIXL
 from gdrkit.programs.ucx.consumer import UCX
 from gdrkit.programs.ucx.rules import ucx_lacks_verbs, ucx_transport_excluded
 from gdrkit.rules.capabilities import DIRECT
-from tests.rules.machines import does_not_apply, failed, missing, node, passes
+from tests.evidence_nodes import diagnosed
+from tests.memory_host import MemoryHost
+from tests.rules.machines import does_not_apply, failed, missing, node, passes, rdma_device
 
 SYSTEM = "etc/environment"
 
@@ -43,6 +46,65 @@ def test_cuda_ipc_alone_is_not_cuda_copy():
 def test_without_the_setting_it_does_not_apply_and_without_the_file_it_is_unknown():
     assert does_not_apply(node({SYSTEM: "UCX_LOG_LEVEL=info\n"}), ucx_transport_excluded, SYSTEM)
     assert missing(node(complete=False), ucx_transport_excluded, SYSTEM).source == SYSTEM
+
+
+def with_devices(value: str, **states: str) -> Node:
+    """A node with these devices of one port each, and UCX_NET_DEVICES for all processes."""
+    parts: list[MemoryHost | dict[str, bytes | str]] = [{SYSTEM: f"UCX_NET_DEVICES={value}\n"}]
+    for number, (name, state) in enumerate(states.items()):
+        address = f"0000:{18 + number}:00.0"
+        folder = f"sys/devices/pci0000:15/0000:15:01.0/{address}/infiniband/{name}/ports/1"
+        port = {"state": state, "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)"}
+        files = {
+            f"{folder}/{file}": f"{text}\n" for file, text in (*port.items(), ("link_layer", "InfiniBand"))
+        }
+        parts += [rdma_device(name, address), dict(files)]
+    return node(*parts)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("mlx5_9:1", "allows no RDMA device of the node"),
+        ("mlx5_1", "allows no RDMA device of the node"),  # the whole name counts: this is not mlx5_10
+        ("mlx5_0:2", "allows no RDMA device of the node"),
+        ("eth0", "allows no RDMA device of the node"),
+        ("^mlx5_0,mlx5_7:1,mlx5_10", "allows no RDMA device of the node"),
+        ("mlx5_7:1", "allows only mlx5_7, whose ports are not active"),
+        ("^mlx5_0:1,mlx5_10", "allows only mlx5_7, whose ports are not active"),
+    ],
+)
+def test_a_list_without_a_port_that_works_leaves_ucx_no_rdma(value: str, words: str):
+    devices = {"mlx5_0": "4: ACTIVE", "mlx5_7": "1: DOWN", "mlx5_10": "4: ACTIVE"}
+    found = failed(with_devices(value, **devices), ucx_transport_excluded, SYSTEM)
+
+    assert found.seen == f"UCX_NET_DEVICES={value}, which {words}" and "mlx5_0:1" in found.expected
+    assert set(found.takes or ()) > {*UCX.own(*DIRECT), *NIXL.own(*DIRECT)}
+
+
+@pytest.mark.parametrize(
+    "value", ["mlx5_0", "mlx5_7:1,mlx5_0:1", "all", "^mlx5_7", "mlx5_[0-7]:1", "mlx5_9:1,mlx5_0"]
+)
+def test_a_list_with_one_that_works_passes(value: str):
+    """Where the GPU's own NIC is down, UCX uses another one that the list allows."""
+    devices = {"mlx5_0": "4: ACTIVE", "mlx5_7": "1: DOWN"}
+    assert passes(with_devices(value, **devices), ucx_transport_excluded, SYSTEM)
+
+
+def test_a_list_is_not_the_cause_where_no_device_exists_or_works():
+    assert does_not_apply(with_devices("mlx5_9:1"), ucx_transport_excluded, SYSTEM)
+    assert passes(with_devices("mlx5_9:1", mlx5_0="1: DOWN"), ucx_transport_excluded, SYSTEM)
+
+
+def test_ucx_uses_another_nic_where_the_own_one_is_down_and_nccl_does_not():
+    programs = diagnosed("rail-down").consumers
+    assert programs["ucx"].state == programs["nixl"].state == "blocked"
+    assert (
+        "another NIC that is up" in programs["ucx"].without
+        and programs["nixl"].without == programs["ucx"].without
+    )
+    assert "another NIC that is up" not in programs["nccl"].without
+    assert "another NIC" not in diagnosed("no-rdma-device").consumers["ucx"].without
 
 
 PLAIN = "# Library version: 1.22.0\n# Configured with: --disable-logging {} --with-cuda=/usr/local/cuda\n"

@@ -251,6 +251,46 @@ def test_bytes_that_are_not_text_are_rejected():
     assert "bytes" in check(b"x" * ((4 << 20) + 1), "x").faults[0].seen
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_manifest_is_checked_in_any_encoding_with_a_mark(encoding):
+    """PowerShell writes both. PyYAML reads both, and other readers may not read UTF-16."""
+    content = TWICE.encode(encoding)
+    assert yaml.safe_load(content) == yaml.safe_load(TWICE)
+    assert [fault for fault in check(content, "x").faults if fault.line > 1] == list(found(TWICE).faults)
+    assert [fault.code for fault in check(content, "x").faults if fault.line == 1] == (
+        ["wrong-value"] if encoding == "utf-16" else []
+    )
+
+
+OPTIONS = "options nvidia NVreg_RegistryDwords=a\noptions nvidia NVreg_RegistryDwords=b\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        (OPTIONS.encode(), [(2, "set-twice")]),
+        (OPTIONS.encode("utf-8-sig"), [(1, "wrong-value")]),  # the first line is lost, so nothing is twice
+        (f"# gdr\n{OPTIONS}".encode("utf-8-sig"), [(3, "set-twice")]),  # a lost comment does no harm
+        (OPTIONS.encode("utf-16"), [(1, "wrong-value")]),
+    ],
+)
+def test_an_encoding_hides_lines_from_modprobe(content, seen):
+    faults = check(content, "etc/modprobe.d/nvidia.conf").faults
+    assert [(fault.line, fault.code) for fault in faults] == seen
+
+
+def test_nccl_loses_the_first_line_behind_a_mark():
+    text = "NCCL_IB_DISABLE=1\nNCCL_DEBUG=INFO\n"
+    assert [fault.code for fault in check(text.encode(), "nccl.conf").faults] == ["ib-disabled-by-env"]
+    assert [fault.code for fault in check(text.encode("utf-8-sig"), "nccl.conf").faults] == ["wrong-value"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+def test_text_with_zero_bytes_is_refused_in_one_line(encoding):
+    (fault,) = check(TWICE.encode(encoding), "x").faults
+    assert (fault.severity, fault.line) == ("unreadable", 1) and "zero bytes" in fault.seen
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_result(content):
     assert isinstance(check(content, "x"), CheckedFile)

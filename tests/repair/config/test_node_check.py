@@ -58,7 +58,9 @@ def codes(found: CheckedFile) -> list[str]:
         ("NCCL_IB_HCA=mlx5", []),
         ("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1", []),
         ("NCCL_IB_HCA=^mlx5_9", []),  # leaving out what is not there does no harm
-        ("UCX_NET_DEVICES=mlx5_0:1,eth9", []),  # an entry without a port is that of an interface
+        ("UCX_NET_DEVICES=mlx5_0:1,eth9", []),  # the name of an interface, of which a pod may have others
+        ("UCX_NET_DEVICES=mlx5_0,ib9", []),
+        ("UCX_NET_DEVICES=mlx5_9", ["1 error hca-not-selected"]),  # a device without its port
         ("UCX_NET_DEVICES=mlx5_9:1,eth9", ["1 error hca-not-selected"]),
         ("NCCL_SOCKET_IFNAME=bond0", ["1 error interface-missing"]),
         ("NCCL_SOCKET_IFNAME=ens", []),

@@ -37,6 +37,7 @@ SET = {
     "a comment at the end": "export NCCL_DEBUG=INFO # why\nexport NCCL_IB_DISABLE=1 # why\n",
     "csh": "setenv NCCL_DEBUG INFO; setenv NCCL_IB_DISABLE 1\n",
     "a default of the shell": "export NCCL_DEBUG=INFO NCCL_IB_DISABLE=${OFF:-1}\n",
+    "a variable of the script": "OFF=1\nexport NCCL_DEBUG=INFO NCCL_IB_DISABLE=$OFF\n",
     "Python": "os.environ.setdefault('NCCL_IB_DISABLE', '1')\n",
 }
 
@@ -55,10 +56,39 @@ def test_a_fault_of_a_joined_line_is_at_its_own_line():
     assert [fault.line for fault in found.faults] == [4]
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "expected"),
+    [
+        (
+            "mpirun -x NCCL_IB_GTD_INDEX=3 ./train",
+            "unknown-key",
+            "NCCL_IB_GID_INDEX",
+        ),  # from a public MPIJob
+        ("export NCCL_SOCKET_IFNAMES=eth0", "unknown-key", "NCCL_SOCKET_IFNAME"),
+        ("export NCCL_IB_DISBALE=0", "unknown-key", "NCCL_IB_DISABLE"),
+        ("mpirun -x NCCL_IB_HCA=eth0 ./train", "hca-not-selected", "no setting"),
+        ("export NCCL_IB_HCA==ens3,eth1:1", "hca-not-selected", "no setting"),
+    ],
+)
+def test_a_name_that_nccl_does_not_read_and_a_list_that_selects_nothing_are_found(line, code, expected):
+    (fault,) = check(f"{line}\n".encode(), "job.sh").faults
+    assert (fault.code, fault.severity) == (code, "warning") and fault.expected.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NCCL_IB_HCA=ib0", "NCCL_IB_HCA=eth0,mlx5_0", "NCCL_IB_HCA=^eth0", "NCCL_IB_TC=1", "NCCL_IB_SL=1",
+     "NCCL_NET=IB", "NCCL_MY_OWN=1", "NCCL_P2P_LEVEL=SYS"],
+)  # fmt: skip
+def test_names_that_are_read_or_resemble_none_are_no_slips(line):
+    assert check(f"export {line}\n".encode(), "job.sh").worst in ("", "note")
+
+
 UNREAD = {
     "a form that is not read": "ENV NCCL_DEBUG=INFO\nRUN echo NCCL_IB_DISABLE=1 >> /etc/nccl.conf\n",
     "a dictionary": "export NCCL_DEBUG=INFO\nenv = dict(os.environ, NCCL_IB_DISABLE='1')\n",
     "a value from elsewhere": "export NCCL_DEBUG=INFO\nexport NCCL_IB_DISABLE=$OFF\n",
+    "one of two values": "OFF=0\nexport NCCL_IB_DISABLE=$OFF\nif [ $1 ]; then OFF=1; fi\n",
 }
 
 
@@ -131,6 +161,7 @@ def test_explain_blames_no_value_that_is_filled_in_later(tmp_path: Path, capsys:
         "FROM scratch\nARG NCCL_IB_DISABLE=1\nENV NCCL_DEBUG=INFO\n",  # only while the image is built
         "export NCCL_IB_DISABLE=${OFF:-0}\n",
         "export NCCL_IB_HCA=$DEVICES\n",
+        "OFF=0\nexport NCCL_IB_DISABLE=$OFF\n",
     ],
 )
 def test_what_turns_nothing_off_is_no_fault(text: str):

@@ -150,6 +150,9 @@ SCRIPT = "{0} \\\n  -x UCX_TLS=tcp ./train\n"
         ("mpirun -np 2", "note"),
         ("/opt/hpcx/bin/mpirun -np 2", "note"),
         ("run-mpirun -np 2", "warning"),
+        ("srun --mpi=pmix", "note"),
+        ("srun -N 2", "warning"),
+        ("OMPI_MCA_pml=ucx srun", "note"),
         ("echo a # no mpirun\n    launch", "warning"),
     ],
 )

@@ -9,9 +9,9 @@ from .usual_words import USUAL
 _WORDS = """
     abbrev abcde abgelaufen aborted about above abric absent accelerate accelerated accelerator accept
     accepts access accessed accesses accessible accord account acknowledge acquired across acscap acsctl
-    action activating active actual added additional address addresses addressing adres adresse advanced
-    affected affinity after again against agent agree ailed akmod akmods algorithm alias aliases aligned
-    alike alive alloc allocare allocatable allocate allocated allocator allouer allow allowed
+    action activating active actual adaptive added additional address addresses addressing adres adresse
+    advanced affected affinity after again against agent agree ailed akmod akmods algorithm alias aliases
+    aligned alike alive alloc allocare allocatable allocate allocated allocator allouer allow allowed
     allowpeermapping allows alocar alone already although always amazon amazonaws ambiguous amdgpu amdkfd
     among ampere anager anonymize another answer answering answers anymore apiversion apple applicable
     application apply apptainer architecture argomento argument argumento arguments armed armthumb arquivo
@@ -21,10 +21,10 @@ _WORDS = """
     avoids aware backend backends backslashreplace bandwidth banner barrier based batch batchsize because
     before begin beginning begins behave behind being believed belong belongs below berechtigung between
     beyond bfail bgrid bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks
-    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds brackets bregist bridge
-    bridges brings broken bstarted buffer buffers buffsize bufinfo build buildibvsymbols building builds
-    built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling calls
-    cannot capabilities capability capable capeff cards carries catalog caught cause ceiling centos
+    bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds braced brackets bread bregist
+    bridge bridges brings broken bstarted buffer buffers buffsize bufinfo build buildibvsymbols building
+    builds built builtin bumblebee buses busid busybox bytes cable cache callback callbacks called calling
+    calls cannot capabilities capability capable capeff cards carries catalog caught cause ceiling centos
     certificate cgroup change changed changes channel channels charp chassis chcon check checking checksum
     chipset choose chose chosen chunk chwilowo claimed claims class cleanup client clique cliqueid
     cliquerank cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir
@@ -118,8 +118,8 @@ _WORDS = """
     nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg
     often older online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift
     opensource openstack openucx opera operaci operacja operating operation operations operator operazione
-    optimal option optional options oracle order original osapi oscreateosdescriptorfromiomemory osinit
-    osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
+    optimal option optional options oracle order ordering original osapi oscreateosdescriptorfromiomemory
+    osinit osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
     override overriding owned owner package packages packed packet packets pagemap pager pages paging pairs
     panic parallelcluster parallels param parameter parameters params parent parentheses parmtype parse
     parsed parser partial partition partitions partner partners parts party pascal pasid passed passendes
@@ -134,13 +134,13 @@ _WORDS = """
     properties property proprietary props protected protection proto protocol protocole protocollo protocolo
     protok protokoll prove provi provider providers proxy prune przekroczony przydzieli python pytorch
     quadro quality query question queue queues quiet quote quoted rails raises ramfs range ranks ransport
-    rates ration rcvbuf rdmacm rdmap rdmatransport rdmav reach reached reaches readable readlink reads ready
-    reason reasons reboot receive received receiver receives receiving recent recommended record recover
-    recovery recurso recusada redirect redirects refcnt reference refused refuses regattr regex region
-    regions register registered registering registers registrable registration registrations registry
-    registrydwords registrydwordsperdevice regmr regression rejected release releases relevant reliable
-    reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat repeated
-    replace replaced report reported reports reqredir request requested requests require required
+    rates ration rcvbuf rdmacm rdmap rdmatransport rdmav reach reached reaches readable readlink readonly
+    reads ready reason reasons reboot receive received receiver receives receiving recent recommended record
+    recover recovery recurso recusada redirect redirects refcnt reference refused refuses regattr regex
+    region regions register registered registering registers registrable registration registrations registry
+    registrydwords registrydwordsperdevice regmr regression rejected relaxed release releases relevant
+    reliable reload reloading remaining remapped remapping remote remove removed removes rendezvous repeat
+    repeated replace replaced report reported reports reqredir request requested requests require required
     requirements requires reregistration reseat reserved reset resiliency resize resized resolvable resolve
     resolves resource resources responding ressource restart restorecon restored restricted result results
     retain retcode retired retpoline retries retrieve retry retrying return returned returning returns

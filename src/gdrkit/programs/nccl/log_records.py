@@ -199,6 +199,7 @@ class Leg(Struct, frozen=True):
     direction: str  # send, receive; "" within a node, where one line is for both ends
     via: Via
     own_gpu: str = ""  # bus id in hex up to 2.18.1, NVML index since
+    peer_gpu: str = ""  # of the other end, alike
 
 
 class Failure(Struct, frozen=True):
@@ -214,10 +215,14 @@ class Failure(Struct, frozen=True):
     routable: bool = False  # the line has both GIDs of a connection, and neither is zero or link-local
 
 
+REGISTRATION = "registration"
+"""What failed in a warning that memory cannot be registered, in the words of any plugin."""
+
+
 class Warned(Struct, frozen=True):
     """A warning of another form, of which the messages of all programs know the causes."""
 
-    program: str
+    program: str  # or REGISTRATION
     causes: tuple[str, ...]
     decides: bool  # if it has a single cause, it proves that
 
@@ -356,7 +361,8 @@ def leg(found: Match) -> Leg | None:
     direction, target = values.get("direction", ""), values.get("target")
     if not direction and target and transport.kind == "net":
         direction = "receive"  # up to 2.3, only the receiver prints it: src/transport/net.cu, netRecvSetup()
-    own = values.get("target_gpu" if direction == "receive" else "source_gpu", "")
+    gpus = [values.get("source_gpu", ""), values.get("target_gpu", "")]
+    own, peer = reversed(gpus) if direction == "receive" else gpus
     return Leg(
         int(values["channel"]),
         int(values["source"]),
@@ -364,4 +370,5 @@ def leg(found: Match) -> Leg | None:
         direction,
         transport,
         own,
+        peer,
     )

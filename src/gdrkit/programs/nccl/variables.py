@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from gdrkit.formats.misspelt import is_slip
 from gdrkit.formats.whole_number import integer
 from gdrkit.programs.nccl.releases import VARIABLE_SINCE
 
@@ -133,6 +134,23 @@ each tag to v2.30.7-1 and of 2.31.2, and in the data that libnccl 2.32.3 reads."
 _OTHERS: Mapping[str, str] = {
     f"NCCL_{name}": since for since, names in OTHERS.items() for name in names.split()
 }
+
+
+OF_THE_NETWORK = (
+    "NCCL_CROSS_NIC", "NCCL_CUMEM_ENABLE", "NCCL_DMABUF_ENABLE", "NCCL_IB_ADAPTIVE_ROUTING",
+    "NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_MERGE_NICS",
+    "NCCL_IB_PCI_RELAXED_ORDERING", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_RETRY_CNT",
+    "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_TIMEOUT", "NCCL_MNNVL_ENABLE", "NCCL_NET_GDR_C2C",
+    "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_NET_PLUGIN", "NCCL_P2P_DISABLE", "NCCL_PXN_DISABLE",
+    "NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME", "NCCL_TOPO_FILE",
+)  # fmt: skip
+"""Variables that decide about the network. NCCL reads no other name that is one letter away from one of
+these: the names in its source at 5067397c, of June 2026."""
+
+
+def meant(name: str) -> str:
+    """The variable of the network that a name was meant to be; "" for any other name."""
+    return next((right for right in OF_THE_NETWORK if is_slip(name, right)), "")
 
 
 def life_of(name: str) -> VariableLife | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.wheels import LibraryCopy, wheels
 from gdrkit.node import Node, fact
 from gdrkit.programs.consumer import Consumer, PathSupport
-from gdrkit.programs.ucx.consumer import UCX
+from gdrkit.programs.ucx.consumer import ANOTHER_NIC, UCX
 from gdrkit.rules.capabilities import Path
 
 
@@ -20,6 +20,7 @@ NIXL = Consumer(
     title="NIXL",
     copies=nixl_copies,
     without="copies through host memory or uses TCP without a message, as its UCX does",
+    elsewhere=ANOTHER_NIC,
     mapped=r"/libnixl[-.]",
     uses=(
         PathSupport(path=Path.DMABUF),

@@ -37,6 +37,21 @@ def leaves_out_cuda(transports: str) -> bool:
     return bool(transports.strip()) and not named
 
 
+def allows(devices: str, name: str, port: int) -> bool:
+    """Whether UCX_NET_DEVICES allows a port of an RDMA device, by its whole name with or without the port.
+    `^` negates the list. An entry with a range, as mlx5_[0-3]:1, may name any device. Source: openucx/ucx
+    src/ucp/core/ucp_context.c, ucp_is_resource_in_device_list()."""
+    spec = devices.strip()
+    entries = spec.lstrip("^").split(",")
+    if "[" in spec or entries[0] == "all":
+        return True
+    return (name in entries or f"{name}:{port}" in entries) is not spec.startswith("^")
+
+
+ANOTHER_NIC = "uses another NIC that is up, if UCX_NET_DEVICES allows one; several GPUs then share it"
+"""A port that is not ACTIVE is none of UCX's resources, and no distance closes a path: openucx/ucx
+src/uct/ib/base/ib_device.c, uct_ib_device_port_check()."""
+
 UCX = Consumer(
     name="ucx",
     title="UCX",
@@ -44,6 +59,7 @@ UCX = Consumer(
     assumed="1.14 or newer",
     common=True,
     without="copies through host memory without a message",
+    elsewhere=ANOTHER_NIC,
     mapped=r"/libucp[-.]",
     uses=(
         PathSupport(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from gdrkit.facts.commands import UCX_INFO
+from gdrkit.facts.rdma import ports, rdma_devices
 from gdrkit.node import Node, if_missing
-from gdrkit.programs.environment import UCX_CONF, process_sources
+from gdrkit.programs.environment import UCX_CONF, Environment, ProgramSetting, process_sources
 from gdrkit.programs.job_settings import settings_of, taken_by
 from gdrkit.programs.nixl.consumer import NIXL
 from gdrkit.programs.old_copies import does_not_detect, version_too_old
-from gdrkit.programs.ucx.consumer import UCX, leaves_out_cuda
+from gdrkit.programs.ucx.consumer import UCX, allows, leaves_out_cuda
 from gdrkit.programs.ucx.facts import is_absent, ucx_wheels
-from gdrkit.rules.capabilities import DIRECT
+from gdrkit.rules.capabilities import DIRECT, Path
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
@@ -181,21 +182,50 @@ def ucx_transport_excluded(node: Node, source: str) -> Outcome:
     device that does not exist there.
 
     What to do: Remove the variables, or name them completely, as in `UCX_TLS=rc,cuda` with `cuda_ipc` and
-    `cuda_copy` included by `cuda`.
+    `cuda_copy` included by `cuda`, and in `UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1`.
 
-    Why: UCX_TLS is a list of what is allowed; what it does not name is off.
+    Why: Both are lists of what is allowed; what they do not name is off. UCX takes no other device in place
+    of one that does not exist, or whose port is down: without a list it uses those that are up.
 
     Source: openucx/ucx src/ucp/core/ucp_context.c, at the tags from 1.12 to 1.22.
     """
     found = settings_of(node, source)
-    setting = found.get("UCX_TLS")
+    setting, devices = found.get("UCX_TLS"), found.get("UCX_NET_DEVICES")
+    if setting is not None and leaves_out_cuda(setting.value):
+        return Failed(
+            seen=f"UCX_TLS={setting.value}, without cuda_copy",
+            expected="unset, or a list with cuda",
+            subject=node.describe_line(setting.source, setting.line),
+            takes=taken_by(found, _OF_UCX),
+        )
+    if devices is not None:
+        return _devices(node, found, devices)
     if setting is None:
-        return NotApplicable(f"{source} does not set UCX_TLS")
-    if not leaves_out_cuda(setting.value):
-        return Passed(f"UCX_TLS={setting.value} has cuda_copy")
+        return NotApplicable(f"{source} sets neither UCX_TLS nor UCX_NET_DEVICES")
+    return Passed(f"UCX_TLS={setting.value} has cuda_copy")
+
+
+NO_DEVICE = "allows no RDMA device of the node"
+
+
+def _devices(node: Node, found: Environment, setting: ProgramSetting) -> Outcome:
+    """Whether UCX_NET_DEVICES leaves a port that works: UCX prints a warning about a name that is none, and
+    takes no other device in its place."""
+    every = [port for device in rdma_devices(node) for port in ports(node, device.name)]
+    named = [port for port in every if allows(setting.value, port.device, port.number)]
+    seen = f"UCX_NET_DEVICES={setting.value}"
+    if not every:
+        return NotApplicable("the node has no RDMA device")
+    active = [port for port in every if port.state == "ACTIVE"]
+    if any(port in active for port in named) or not active:
+        return Passed(seen)
+    only = ", ".join(dict.fromkeys(port.device for port in named))
+    which = (
+        f"allows only {only}, whose ports are not active" if named else "allows no RDMA device of the node"
+    )
     return Failed(
-        seen=f"UCX_TLS={setting.value}, without cuda_copy",
-        expected="unset, or a list with cuda",
+        seen=f"{seen}, which {which}",
+        expected=f"unset, or a list with {active[0].device}:{active[0].number}",
         subject=node.describe_line(setting.source, setting.line),
-        takes=taken_by(found, _OF_UCX),
+        takes=taken_by(found, (*_OF_UCX, *UCX.own(Path.STAGED), *NIXL.own(Path.STAGED))),
     )

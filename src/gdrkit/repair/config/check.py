@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
 
-from gdrkit.facts.assignments import NAME, is_filled_in, settings_in
+from gdrkit.facts.assignments import NAME, literal, settings_in
 from gdrkit.facts.kubernetes import settings_of
 from gdrkit.facts.modprobe_config import directives
+from gdrkit.facts.shell_variables import assigned, with_values
+from gdrkit.formats.utf_16 import MARKS as UTF_16
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
 from gdrkit.node import Node
@@ -22,12 +25,12 @@ from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.node_effects import effect_faults
 from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
+from gdrkit.repair.config.pod_settings import runs_mpi
 from gdrkit.repair.config.recognise import VALUES, ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import (
     as_meant,
     has_meaning,
-    runs_mpi,
     semantic_faults,
     setting_faults,
 )
@@ -51,21 +54,25 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if len(content) > CHARACTERS_LIMIT:
         return _unreadable(name, 1, f"{len(content)} bytes; the limit is {CHARACTERS_LIMIT}")
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = _decoded(content).replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        return _unreadable(name, line, f"byte {error.start} is not valid UTF-8")
+        return _unreadable(name, line, f"byte {error.start} is not valid {error.encoding.upper()}")
+    if "\0" in text:
+        seen = "zero bytes: not text, or UTF-16 without a byte order mark"
+        return _unreadable(name, text[: text.index("\0")].count("\n") + 1, seen)
     if kind := kind_of(name, text):
         return _boot_file(kind, text, content, name, node)
+    variables = assigned(text)
+    text = with_values(text)
     found, last = recognise(text), text.count("\n") + 1
     expected = f"{PLAIN}; or {RENDERED}" if "{{" in text else PLAIN
     out = [_unparsable(document.fault, document.line, last, expected) for document in found.unreadable]
-    shown = {
-        name: value
-        for part in found.parts
-        for _, name, value, _ in settings_of(part.manifest.value)
-        if not is_filled_in(value)
-    }
+    if content.startswith(UTF_16):
+        seen = "UTF-16, as PowerShell writes it, which many programs do not read"
+        out.append(fault_at(1, "wrong-value", "", seen, "UTF-8", "warning"))
+    every = (one for part in found.parts for one in settings_of(part.manifest.value))
+    shown = variables | {name: value for _, name, value, _ in literal(every)}
     for part in found.parts:
         out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node)
@@ -74,9 +81,10 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     if any(part.manifest.kind for part in found.parts):
         out += _of_settings(text, settings, out, shown)
     elif settings:
-        literal = _literal(settings)
-        out += _of_settings(text, literal, out, shown)
-        out += islice(unread_faults(text, {(name, value) for _, name, value in literal}), MOST_FAULTS)
+        given = tuple(literal(settings))
+        out += _of_settings(text, given, out, shown)
+        read = {(name, value) for _, name, value in given}
+        out += islice(unread_faults(text, read, variables), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
@@ -91,6 +99,11 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
         hint = f"{CHECKED}; or {RENDERED}" if is_mapping else CHECKED
         return _unreadable(name, 1, "no known manifest, configuration or NCCL setting", hint)
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
+
+
+def _decoded(content: bytes) -> str:
+    """The text of a file without its byte order mark. Raises UnicodeDecodeError."""
+    return content.decode("utf-16" if content.startswith(UTF_16) else "utf-8-sig")
 
 
 CHECKED = "a file that gdrkit can check"
@@ -149,12 +162,14 @@ def _is_judged(part: ConfigObject) -> bool:
 
 def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | None) -> CheckedFile:
     """The faults of a file of modprobe.d, or of NCCL's."""
-    out = list(islice(boot_faults(kind, text), MOST_FAULTS))
+    out = list(_of_encoding(content, text))
+    text = "" if content.startswith(UTF_16) else _without_marked_line(content, text)
+    out += islice(boot_faults(kind, text), MOST_FAULTS)
     if kind == NCCL:
         if b"\r\n" in content:
             seen = "lines end in a carriage return, which becomes a part of each value"
             out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
-        settings = _literal(islice(_settings(text), MOST_FAULTS))
+        settings = tuple(literal(islice(_settings(text), MOST_FAULTS)))
         out += _of_settings(text, settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
@@ -163,6 +178,22 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         out += islice(module_faults(node, directives(text)), MOST_FAULTS)
     out.sort(key=lambda fault: (fault.line, fault.code))
     return CheckedFile(name, (FoundDocument(1, kind),), tuple(out))
+
+
+def _of_encoding(content: bytes, text: str) -> Iterator[ConfigFault]:
+    """What the encoding hides from modprobe and NCCL, which read lines of bytes, as strings of C."""
+    first = text.partition("\n")[0].strip()
+    if content.startswith(UTF_16):
+        seen = "UTF-16: its zero bytes end each line for modprobe and NCCL, so that none counts"
+        yield fault_at(1, "wrong-value", "", seen, "UTF-8")
+    elif content.startswith(BOM_UTF8) and first and not first.startswith("#"):
+        seen = f"{first[:60]}: a byte order mark is part of its first word, so that the line does not count"
+        yield fault_at(1, "wrong-value", "", seen, "UTF-8 without a byte order mark")
+
+
+def _without_marked_line(content: bytes, text: str) -> str:
+    """The text with an empty line in place of one that a byte order mark spoils."""
+    return "\n" + text.partition("\n")[2] if content.startswith(BOM_UTF8) else text
 
 
 def _fault_of_line(line: int, seen: str) -> ConfigFault:
@@ -212,7 +243,7 @@ def _with_effects(
 ) -> Iterator[ConfigFault]:
     """The faults, and what settings bring about on the node. That is said once: not of a line that has a
     warning already, and in place of a note."""
-    effects = _at_their_lines(list(effect_faults(node, _literal(settings))), text.split("\n"))
+    effects = _at_their_lines(list(effect_faults(node, literal(settings))), text.split("\n"))
     told = {fault.line for fault in out if fault.severity != "note"}
     new = {fault.line: fault for fault in effects if fault.line not in told}
     yield from islice((fault for fault in out if fault.line not in new), MOST_FAULTS)
@@ -245,10 +276,6 @@ def _of_settings(
         for fault in as_meant(setting_faults(line, variable, value, "", shown), variable, of_mpi=of_mpi)
         if (line, fault.code) not in known
     )
-
-
-def _literal(settings: Iterable[Setting]) -> tuple[Setting, ...]:
-    return tuple(one for one in settings if not is_filled_in(one[2]))
 
 
 def _settings(text: str) -> Iterator[tuple[int, str, str]]:

@@ -21,6 +21,7 @@ from gdrkit.formats.whole_number import whole_number
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, at
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.settings import selects
+from gdrkit.programs.setting_codes import is_interface
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.workloads import GPU, Container, Pod, pods_of
 
@@ -53,7 +54,7 @@ def _known(
     if value.startswith("^") or value in ("", "all") or is_filled_in(value):
         return  # leaving out what is not there does no harm
     if name == "UCX_NET_DEVICES":
-        entries = [entry for entry in entries if ":" in entry]  # the others are interfaces
+        entries = [entry for entry in entries if not is_interface(entry)]
     try:
         found = names()
     except EvidenceMissing as error:

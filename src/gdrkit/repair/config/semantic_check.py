@@ -21,11 +21,12 @@ from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, scalars, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
-from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
+from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of, meant
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.boot_check import MODPROBE, boot_faults, kind_of
 from gdrkit.repair.config.fault import ConfigFault, fault_at, not_shown
 from gdrkit.repair.config.plugin_config import plugin_faults
+from gdrkit.repair.config.pod_settings import runs_mpi
 from gdrkit.rules.manifest_invalid import ROLE
 
 
@@ -154,8 +155,7 @@ def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
         yield from _mode(file, path)
         content = inline if isinstance(inline, Scalar) else source
         text = inline.text if isinstance(inline, Scalar) else _data(source)
-        yield from _modules(file, text, path)
-        yield from _modprobe(file, content, text, path)
+        yield from _boot_file(file, content, text, path)
 
 
 def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -169,8 +169,7 @@ def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
                 file.line, "wrong-value", f"{path}.contents", seen, "one of source, inline, local"
             )
         text = text_at(file, "contents", "inline")
-        yield from _modules(file, text, path)
-        yield from _modprobe(file, at(file, "contents", "inline"), text, path)
+        yield from _boot_file(file, at(file, "contents", "inline"), text, path)
 
 
 def _files(config: Value) -> tuple[Value, ...]:
@@ -197,6 +196,12 @@ def _data(source: Value | None) -> str:
         return b64decode(found[2], validate=True).decode("utf-8", "replace")
     except (Error, ValueError):
         return ""
+
+
+def _boot_file(file: Value, content: Value | None, text: str, path: str) -> Iterator[ConfigFault]:
+    """The faults of a file for the boot of a host whose driver is in a container."""
+    yield from _modules(file, text, path)
+    yield from _modprobe(file, content, text, path)
 
 
 def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
@@ -255,14 +260,6 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
         yield from _modprobe(file, at(file, "content"), text_at(file, "content"), path)
 
 
-_LAUNCHER = regex(r"^[^#\n]{0,1000}?(?<![\w-])(?:mpirun|mpiexec)(?![\w-])", re.MULTILINE)
-
-
-def runs_mpi(text: str) -> bool:
-    """Whether a text starts a job by MPI, whose own messages need no GPU memory."""
-    return _LAUNCHER.search(text) is not None
-
-
 def as_meant(found: Iterator[ConfigFault], name: str, *, of_mpi: bool) -> Iterator[ConfigFault]:
     """The faults of a variable. Of UCX, where MPI starts the job: Open MPI sends its own messages by UCX."""
     for fault in found:
@@ -318,6 +315,8 @@ def setting_faults(
         yield fault_at(
             line, "hca-not-selected", where, seen, f"{other} as well, if this is a Spark", "warning"
         )
+    if right := meant(name):
+        yield fault_at(line, "unknown-key", where, "NCCL reads no variable of this name", right, "warning")
     if (life := life_of(name)) is not None:
         yield _life_fault(line, life, value, where)
     for code in codes_of(every_consumer(), name, value)[:1]:  # the others follow from the first
@@ -325,7 +324,8 @@ def setting_faults(
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")
         else:
-            seen = f"{value} turns {'RDMA' if code == 'ib-disabled-by-env' else 'the direct path'} off"
+            all_of_it = code == "ib-disabled-by-env" or name == HCA
+            seen = f"{value} turns {'RDMA' if all_of_it else 'the direct path'} off"
             yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gdrkit.facts.assignments import NAME, commands_of, is_filled_in
 from gdrkit.formats.regex import regex
@@ -33,10 +33,13 @@ def own_line(lines: list[str], first: int, name: str) -> int:
     return first
 
 
-def unread_faults(text: str, read: set[tuple[str, str]]) -> Iterator[ConfigFault]:
-    """The faults of settings whose value is a variable, by its default in the file; and one fault for each
-    setting that would be a fault, but is not among those that were read, or has no value in the file."""
-    default: dict[str, str] = {}
+def unread_faults(
+    text: str, read: set[tuple[str, str]], variables: Mapping[str, str]
+) -> Iterator[ConfigFault]:
+    """The faults of settings whose value is a variable, by its value or default in the file; and one fault
+    for each setting that would be a fault, but is not among those that were read, or has no value in the
+    file. `variables`: those that the file sets as a script."""
+    default = dict(variables)
     reported: set[str] = set()
     lines = text.split("\n")
     for first, line in active_lines(text):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gdrkit.facts.assignments import is_filled_in
+from gdrkit.facts.assignments import literal
 from gdrkit.facts.kubernetes import Manifest, settings_of
-from gdrkit.formats.regex import regex
-from gdrkit.formats.yaml_values import Scalar, Value, at, items_at, text_at
+from gdrkit.formats.yaml_values import Scalar, at, items_at, text_at
 from gdrkit.programs.nccl.contradictions import contradictions
+from gdrkit.programs.setting_codes import is_interface
 from gdrkit.repair.config.fault import ConfigFault, fault_at
-from gdrkit.repair.config.node_check import DEVICE_LISTS, Setting
+from gdrkit.repair.config.node_check import DEVICE_LISTS
+from gdrkit.repair.config.pod_settings import container_settings, shared_settings
 from gdrkit.repair.config.pods_compared import SEVERAL_PODS, compared_faults, gets_rdma, is_exempt
 from gdrkit.repair.config.workloads import EFA, SHM, Container, Pod, is_extended, pods_of
 
@@ -25,7 +26,7 @@ CONTAINER_SHM = "64 MiB"
 
 def workload_faults(manifest: Manifest, *, whole: bool = True) -> Iterator[ConfigFault]:
     """The faults of each pod of an object. In a patch (not `whole`), what is absent may be elsewhere."""
-    settings = {name: value for _, name, value in _literal(manifest.value)}
+    shared = shared_settings(manifest)
     if whole:
         yield from compared_faults(manifest)
     for pod in pods_of(manifest.value):
@@ -38,6 +39,7 @@ def workload_faults(manifest: Manifest, *, whole: bool = True) -> Iterator[Confi
             yield from _contradictions(container)
             yield from _capability_names(container)
             if whole:
+                settings = container_settings(container, shared)
                 yield from _locked_memory(container)
                 yield from _devices(container, settings)
                 yield from _shared_memory(container, settings)
@@ -119,14 +121,9 @@ def _values(container: Container) -> Iterator[ConfigFault]:
 
 
 def _contradictions(container: Container) -> Iterator[ConfigFault]:
-    found = list(_literal(container.value))
-    lines = {name: line for line, name, _ in found}
-    yield from contradiction_faults({name: value for _, name, value in found}, lines, container.path)
-
-
-def _literal(value: Value) -> Iterator[Setting]:
-    """The settings of a value that are not filled in later."""
-    return ((line, name, text) for line, name, text, _ in settings_of(value) if not is_filled_in(text))
+    found = list(literal(settings_of(container.value)))
+    lines = {name: line for line, name, _, _ in found}
+    yield from contradiction_faults({name: value for _, name, value, _ in found}, lines, container.path)
 
 
 def contradiction_faults(
@@ -143,7 +140,7 @@ def contradiction_faults(
 
 
 def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[ConfigFault]:
-    """GPUs whose job names RDMA devices, in a container that is given none."""
+    """GPUs whose settings name RDMA devices, in a container that is given none."""
     named = next(
         (f"{name}={settings[name]}" for name in DEVICE_LISTS if _is_device_list(settings.get(name, ""))), ""
     )
@@ -157,15 +154,12 @@ def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[Conf
     yield fault_at(line, "rdma-device-not-in-container", path, seen, expected, "warning")
 
 
-_INTERFACES = regex(r"(?:eth|en[ops]|bond|docker|lo|ens)\w{0,12}")
-
-
 def _is_device_list(value: str) -> bool:
     """Whether a list names RDMA devices that are to be used. Excluding some asks for none."""
     names = [name.strip("= ") for name in value.split(",")]
     if value.startswith("^") or value in ("", "all"):
         return False
-    return not all(_INTERFACES.fullmatch(name.partition(":")[0]) for name in names)
+    return not all(is_interface(name.partition(":")[0]) for name in names)
 
 
 def _capability_names(container: Container) -> Iterator[ConfigFault]:
