@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ from msgspec.structs import replace
 
 from gdrkit.fleet.brief import LINES, brief
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import INTERRUPTED, Standing
+from gdrkit.fleet.document import INTERRUPTED, WELL, Standing
+from gdrkit.fleet.headline import headline
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import text
@@ -128,6 +131,43 @@ def test_the_first_line_leaves_out_what_is_needed_least_before_it_is_cut(width, 
     first = brief(build(rows, seconds=7), width=width).splitlines()[0]
 
     assert first == f"2 of 4 nodes need something: 2 with warnings{ends}"
+
+
+EVERY_STANDING = [
+    row(f"{standing}{n}", standing)
+    for count, standing in enumerate((*(one for one in Standing if one not in WELL), *WELL), 11)
+    for n in range(count)
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [
+        (140, ": 11 blocked, 12 unreachable, 13 unreadable, 14 unknown, 15 next-boot, 16 with warnings"),
+        (110, ": 11 blocked, 12 unreachable, 13 unreadable, 14 unknown, 31 others"),
+        (80, ": 11 blocked, 12 unreachable, 58 others"),
+        (60, ": 11 blocked, 70 others"),
+        (46, ""),
+    ],
+)
+def test_the_least_urgent_standings_are_added_up_where_not_all_of_them_fit(width, words):
+    first = brief(build(EVERY_STANDING, seconds=7), width=width).splitlines()[0]
+
+    assert first == f"81 of 116 nodes need something{words}"
+
+
+@given(st.lists(st.integers(0, 12_000), min_size=8, max_size=8), st.integers(40, 200), st.integers(0, 9000))
+def test_no_number_of_the_first_line_is_cut_at_any_width(numbers, width, seconds):
+    """Where a standing is named, so is each more urgent one, and the counts add up to the nodes in need."""
+    counts = {standing: count for standing, count in zip(Standing, numbers, strict=True) if count}
+    need = sum(count for standing, count in counts.items() if standing not in WELL)
+    report = replace(build([row("n1"), row("n2", Standing.BLOCKED)]), counts=counts, seconds=seconds)
+    first = headline(report, width)
+    listed = first.partition(": ")[2].partition(";")[0]
+
+    assert len(first) <= width and "..." not in first
+    if need and listed:
+        assert sum(map(int, re.findall(r"(?:^|, )(\d+) ", listed))) == need
 
 
 def test_a_command_stays_whole_and_the_one_of_a_cluster_opens_the_node_over_ssh():

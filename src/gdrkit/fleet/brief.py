@@ -14,6 +14,7 @@ from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.document import WELL, Drift, FleetReport, NodeRow, OddNode, TraitMismatch
 from gdrkit.fleet.groups import by_advice, numbers_of, plan_in_words, target_of
+from gdrkit.fleet.headline import headline, interrupted
 from gdrkit.fleet.hostlist import expand, fold
 from gdrkit.fleet.peers import odd_alike
 from gdrkit.fleet.text import (
@@ -21,8 +22,6 @@ from gdrkit.fleet.text import (
     STYLES,
     changes_rows,
     group_label,
-    headline,
-    interrupted,
     numbers,
     short,
 )

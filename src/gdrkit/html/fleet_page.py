@@ -9,10 +9,10 @@ from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.groups import by_advice, numbers_of
+from gdrkit.fleet.headline import duration, in_need
 from gdrkit.fleet.hostlist import expand, fold, natural
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
-from gdrkit.fleet.text import duration, in_need
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
