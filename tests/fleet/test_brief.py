@@ -193,8 +193,29 @@ def test_nodes_without_an_answer_and_the_next_boot_have_their_step_after_the_blo
     shown = brief(build(rows, complete=False), width=100).splitlines()
 
     steps = shown[shown.index("Do this first") + 1 :]
-    assert [line.split()[-1] for line in steps if line[:6].strip()][:3] == ["b1", "s1", "u1"]
+    assert [line.split()[-1] for line in steps if line[:6].strip()][:3] == ["b1", "s1", "n1"]
     assert shown[1].startswith("Interrupted: 1 node without an answer")
+
+
+BEFORE_BOOT = "Before the reboot: `gdr fix --steps persist-peermem` says how."
+
+
+def test_the_next_boot_has_a_step_however_many_nodes_are_blocked():
+    blocked = [
+        row(f"b{n}", Standing.BLOCKED, causes=("port-down",), advice=f"Repair {'x' * n}.") for n in range(5)
+    ]
+    boot = row("n1", Standing.NEXT_BOOT, causes=("peermem-not-persistent",), advice=BEFORE_BOOT)
+
+    assert _stepped(blocked) == ["b0", "b1", "b2"]
+    assert _stepped([*blocked, boot]) == ["b0", "b1", "n1"]
+    assert _stepped([*blocked[:2], boot, row("w1", Standing.WARNINGS)]) == ["b0", "b1", "n1"]
+    assert "\n        gdr fix --steps persist-peermem n1.tar.gz\n" in brief(build([*blocked, boot]))
+
+
+def _stepped(rows):
+    """The nodes of the steps that are shown."""
+    steps = brief(build(rows), width=100).partition("Do this first\n")[2].splitlines()
+    return [line.split()[-1] for line in steps if line[:6].strip().isdecimal()]
 
 
 def test_odd_nodes_of_no_group_above_come_first():
