@@ -34,9 +34,8 @@ def crowd():
         name = f"a-node-with-a-long-name-{n * 7}-of-rack-{n}"
         traits = {"driver": f"{n}", "NCCL": f"2.{n}", "kernel": f"k{n}"}
         standing = list(Standing)[n % 6]
-        rows.append(
-            row(name, standing, causes=causes, traits=traits, advice=f"{LONG} {n}", calls_itself="x")
-        )
+        odd = row(name, standing, causes=causes, traits=traits, advice=f"{LONG} {n}", calls_itself="x")
+        rows.append(replace(odd, target=f"ssh://{name}"))
         rows.append(row(f"b{n}", Standing.BLOCKED, needs_reboot=True, **STUB, rails=tuple(range(n % 8))))
     return rows
 

@@ -14,8 +14,9 @@ from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.document import WELL, Drift, FleetReport, NodeRow, OddNode, Standing, TraitMismatch
 from gdrkit.fleet.groups import by_advice, numbers_of, plan_in_words, target_of
-from gdrkit.fleet.headline import headline, interrupted
+from gdrkit.fleet.headline import headline, interrupted, repeated
 from gdrkit.fleet.hostlist import expand, fold
+from gdrkit.fleet.judge import answers_by_another_name
 from gdrkit.fleet.peers import odd_alike
 from gdrkit.fleet.text import (
     INDENT,
@@ -46,7 +47,7 @@ as `modinfo -F license nvidia`."""
 class Step(NamedTuple):
     """Something to do."""
 
-    count: int  # of the nodes that it helps
+    helps: int  # nodes
     nodes: str  # hostlist
     words: str
     command: str
@@ -93,6 +94,10 @@ def _head(report: FleetReport, room: int) -> Iterator[Row]:
     yield 0, "bold", _cut(headline(report, room), room)
     if not report.complete:
         yield 0, "unknown", _cut(interrupted(report), room)
+    shared = repeated(report)
+    if shared:
+        more = f" (and {plural(len(shared) - 1, 'more name')})" if shared[1:] else ""
+        yield 0, "warnings", f"{_cut(shared[0], room - len(more))}{more}"
 
 
 def _cut(words: str, room: int) -> str:
@@ -137,7 +142,7 @@ def _steps(report: FleetReport, room: int, run: str) -> Iterator[Row]:
     for number, step in enumerate(_first_steps(list(_advised(report, run)))):
         if not number:
             yield 0, "bold", "Do this first"
-        yield 8, "", _beside(step.words, step.nodes, room - 8), f"{step.count:>6}"
+        yield 8, "", _beside(step.words, step.nodes, room - 8), f"{step.helps:>6}"
         yield 8, COMMAND, step.command
 
 
@@ -214,7 +219,7 @@ def _apart(node: OddNode) -> str:
 
 def _also(report: FleetReport, room: int) -> Iterator[Row]:
     """What is not about one group: other names, what a job needs to be the same, versions."""
-    renamed = [row for row in report.nodes if row.calls_itself]
+    renamed = list(filter(answers_by_another_name, report.nodes))
     if renamed:
         yield 0, "bold", f"Answered by another name: {plural(len(renamed), 'node')}"
         for row in renamed[:RENAMED_SHOWN]:

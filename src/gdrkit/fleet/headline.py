@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gdrkit.fleet.document import READY_NOW, SILENT, WELL, FleetReport, Standing
+from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.judge import is_of_shared_name
 from gdrkit.formats.plural import plural
 
 WORDS = {Standing.NEXT_BOOT: READY_NOW, Standing.WARNINGS: "with warnings"}
@@ -53,6 +55,18 @@ def _in_words(counts: Iterable[tuple[Standing, int]]) -> str:
 def _stated(report: FleetReport, *parts: str) -> str:
     """How many nodes need something, with what is known of them."""
     return ": ".join(filter(None, (in_need(report), "; ".join(filter(None, parts)))))
+
+
+def repeated(report: FleetReport) -> list[str]:
+    """For each host name of several rows, which they are: the counts have such a node more than once."""
+    rows: dict[str, list[str]] = {}
+    for row in report.nodes:
+        if is_of_shared_name(row):
+            rows.setdefault(row.calls_itself, []).append(row.name)
+    asked = {row.name for row in report.nodes}
+    for host in asked & rows.keys():
+        rows[host].append(host)
+    return [f"Host name {host} appears {len(names)} times: {fold(names)}" for host, names in rows.items()]
 
 
 def interrupted(report: FleetReport) -> str:

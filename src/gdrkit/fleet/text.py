@@ -20,8 +20,9 @@ from gdrkit.fleet.document import (
     TraitMismatch,
     TraitValue,
 )
-from gdrkit.fleet.headline import WORDS, headline, interrupted
+from gdrkit.fleet.headline import WORDS, headline, interrupted, repeated
 from gdrkit.fleet.hostlist import expand, fold
+from gdrkit.fleet.judge import answers_by_another_name
 from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.formats.plural import plural
@@ -57,6 +58,8 @@ def _lines(report: FleetReport, run: str) -> Iterator[Row]:
     yield 0, "bold", headline(report)
     if not report.complete:
         yield 0, "unknown", interrupted(report)
+    for words in repeated(report)[:RENAMED_SHOWN]:
+        yield 0, "warnings", words
     yield from changes_rows(report)
     yield from _groups(report)
     yield from _renamed(report)
@@ -95,7 +98,7 @@ def _groups(report: FleetReport) -> Iterator[Row]:
 
 def _renamed(report: FleetReport) -> Iterator[Row]:
     """Nodes that answered for a name that is not theirs: a wrong address, an alias, or a node that lies."""
-    rows = [row for row in report.nodes if row.calls_itself]
+    rows = list(filter(answers_by_another_name, report.nodes))
     if not rows:
         return
     yield 0, "", ""
