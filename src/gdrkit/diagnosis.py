@@ -72,6 +72,7 @@ def _next_boot(node: Node, verdict: Verdict, consumer: str) -> NextBootSection |
         seen=after.seen,
         remedies=after.steps,
         commands=after.commands,
+        advice=after.advice,
         confidence=after.confidence,
     )
 

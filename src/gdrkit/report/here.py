@@ -46,7 +46,7 @@ POINTER = "which says how"
 
 
 def _of_subject(node: Node, words: str, subject: str) -> str:
-    """Words of a page with the name and the address of the device that a finding is about."""
+    """Words of a page with the module, or the name and address of the device, that a finding is about."""
     if "<" not in words:
         return words
     nic = next((one for one in if_missing((), rdma_devices, node) if one.name == subject), None)
@@ -57,6 +57,7 @@ def _of_subject(node: Node, words: str, subject: str) -> str:
         "<nic>": address,
         "<address>": address,
         "<port>": str(numbers[0]) if len(numbers) == 1 else "",
+        "<module>": subject,
     }
     for placeholder, name in known.items():
         words = words.replace(placeholder, name or placeholder)
