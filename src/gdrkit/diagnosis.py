@@ -72,6 +72,7 @@ def _next_boot(node: Node, verdict: Verdict, consumer: str) -> NextBootSection |
         seen=after.seen,
         remedies=after.steps,
         commands=after.commands,
+        advice=after.advice,
         confidence=after.confidence,
     )
 
@@ -103,10 +104,9 @@ def ports(node: Node) -> tuple[PortSection, ...]:
     from gdrkit.fabric.topo_document import build as topo_document
     from gdrkit.fabric.topology.saved import of_node
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST
 
     try:
-        found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), NEWEST, {})
+        found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), "", {})
     except (EvidenceMissing, FormatError):
         return ()
     return tuple(

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
+from gdrkit.fleet.headline import repeated
 from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.judge import without_answer
 from gdrkit.html.anonymous import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
 from tests.fleet.fleets import row
@@ -178,8 +181,40 @@ def test_the_same_name_is_not(asked):
     assert "another name" not in text and "None of 3 nodes needs anything" in text
 
 
+def test_files_of_one_host_name_are_named_and_are_in_no_list(tmp_path, capsys):
+    for folder in ("a.tar.gz", "b.tar.gz"):
+        node(tmp_path / folder, "gpu7")
+    node(tmp_path / "gpu8", "gpu8")
+    _, screen = run(capsys, tmp_path)
+    _, whole = run(capsys, "--run", "last", "-v")
+    _, listed = run(capsys, "--run", "last", "--nodes-only", "unknown")
+    page = fleet_page(runs.read("last"), "x")
+
+    says = "Host name gpu7 appears 2 times: a.tar.gz,b.tar.gz"
+    assert says in screen.out.splitlines() and says in whole.out.splitlines()
+    assert "another name" not in screen.out + whole.out + page
+    assert "Host names that appear more than once" in page
+    assert listed.out == "gpu8\n"
+    assert listed.err.count("is one of several that call themselves 'gpu7'") == 2
+
+
+def test_a_host_name_that_was_asked_and_is_in_a_file_is_named_with_both():
+    files = [replace(row("gpu7"), target=f"/x/{name}.tar.gz") for name in "ab"]
+    asked = replace(row("gpu7"), target="ssh://gpu7")
+
+    assert repeated(build([*files, asked])) == ["Host name gpu7 appears 3 times: a.tar.gz,b.tar.gz,gpu7"]
+    assert repeated(build([asked, row("gpu8")])) == repeated(build(files[:1])) == []
+
+
+def test_files_of_one_name_that_show_no_node_have_no_host_name():
+    silent = [without_answer(f"/{folder}/a.tar.gz", "", "empty", Standing.UNREADABLE) for folder in "xy"]
+
+    assert [one.calls_itself for one in build(silent).nodes] == ["", ""] and not repeated(build(silent))
+
+
 def test_the_page_names_both_and_an_anonymous_one_neither():
-    report = build([row("tray31", calls_itself="storage9"), row("tray32")])
+    asked = replace(row("tray31", calls_itself="storage9"), target="ssh://tray31")
+    report = build([asked, row("tray32")])
 
     assert "storage9" in fleet_page(report, "x")
     hidden = fleet_page(anonymous_fleet(report, {})[0], "x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.topo_document import NO_SETTINGS, OF_DOCTOR, NcclSection, build
@@ -50,6 +51,30 @@ def test_settings_that_were_not_collected_are_assumed_to_be_none():
     shown, nccl = section(without=("etc",))
 
     assert shown == "yes" and NO_SETTINGS in nccl.assumed
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "version", "whose"),
+    [
+        ("a100-nccl-2.20", "", "2.20.5", "node"),
+        ("a100-nccl-2.20", "2.27.5", "2.27.5", "option"),
+        ("spark-two-cables", "", "2.28.3", "node"),
+    ],
+)
+def test_the_nccl_of_the_node_is_modelled_unless_another_is_asked_for(name, asked, version, whose):
+    found = build("", of_node(Node(open_host(str(laid_down(name))))), asked, {})
+
+    assert found.nccl is not None and (found.nccl.version, found.nccl.version_of) == (version, whose)
+    words = {"node": f"{version} (the node's): ", "option": f"{version}: "}[whose]
+    assert f"GPUDirect RDMA with NCCL {words}" in text(found)
+
+
+@pytest.mark.parametrize("version", ["2.4.8", ""])
+def test_a_node_without_an_nccl_that_is_modelled_has_the_newest(version):
+    found = build("", replace(of_node(machine(SERVER)), version=version), "", {})
+
+    assert found.nccl is not None and (found.nccl.version, found.nccl.version_of) == (NEWEST, "newest")
+    assert f"NCCL {NEWEST} (the newest known)" in text(found)
 
 
 def test_of_a_file_nothing_is_said_that_holds_for_a_node():

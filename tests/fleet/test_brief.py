@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,8 @@ from msgspec.structs import replace
 
 from gdrkit.fleet.brief import LINES, brief
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import INTERRUPTED, Standing
+from gdrkit.fleet.document import INTERRUPTED, WELL, Standing
+from gdrkit.fleet.headline import headline
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import text
@@ -31,9 +34,8 @@ def crowd():
         name = f"a-node-with-a-long-name-{n * 7}-of-rack-{n}"
         traits = {"driver": f"{n}", "NCCL": f"2.{n}", "kernel": f"k{n}"}
         standing = list(Standing)[n % 6]
-        rows.append(
-            row(name, standing, causes=causes, traits=traits, advice=f"{LONG} {n}", calls_itself="x")
-        )
+        odd = row(name, standing, causes=causes, traits=traits, advice=f"{LONG} {n}", calls_itself="x")
+        rows.append(replace(odd, target=f"ssh://{name}"))
         rows.append(row(f"b{n}", Standing.BLOCKED, needs_reboot=True, **STUB, rails=tuple(range(n % 8))))
     return rows
 
@@ -130,6 +132,43 @@ def test_the_first_line_leaves_out_what_is_needed_least_before_it_is_cut(width, 
     assert first == f"2 of 4 nodes need something: 2 with warnings{ends}"
 
 
+EVERY_STANDING = [
+    row(f"{standing}{n}", standing)
+    for count, standing in enumerate((*(one for one in Standing if one not in WELL), *WELL), 11)
+    for n in range(count)
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [
+        (140, ": 11 blocked, 12 unreachable, 13 unreadable, 14 unknown, 15 next-boot, 16 with warnings"),
+        (110, ": 11 blocked, 12 unreachable, 13 unreadable, 14 unknown, 31 others"),
+        (80, ": 11 blocked, 12 unreachable, 58 others"),
+        (60, ": 11 blocked, 70 others"),
+        (46, ""),
+    ],
+)
+def test_the_least_urgent_standings_are_added_up_where_not_all_of_them_fit(width, words):
+    first = brief(build(EVERY_STANDING, seconds=7), width=width).splitlines()[0]
+
+    assert first == f"81 of 116 nodes need something{words}"
+
+
+@given(st.lists(st.integers(0, 12_000), min_size=8, max_size=8), st.integers(40, 200), st.integers(0, 9000))
+def test_no_number_of_the_first_line_is_cut_at_any_width(numbers, width, seconds):
+    """Where a standing is named, so is each more urgent one, and the counts add up to the nodes in need."""
+    counts = {standing: count for standing, count in zip(Standing, numbers, strict=True) if count}
+    need = sum(count for standing, count in counts.items() if standing not in WELL)
+    report = replace(build([row("n1"), row("n2", Standing.BLOCKED)]), counts=counts, seconds=seconds)
+    first = headline(report, width)
+    listed = first.partition(": ")[2].partition(";")[0]
+
+    assert len(first) <= width and "..." not in first
+    if need and listed:
+        assert sum(map(int, re.findall(r"(?:^|, )(\d+) ", listed))) == need
+
+
 def test_a_command_stays_whole_and_the_one_of_a_cluster_opens_the_node_over_ssh():
     command = "sudo ip link set " + "x" * 120 + " up"
     advice = f"It is down. `{command}` starts it, and `true` does nothing."
@@ -153,8 +192,29 @@ def test_nodes_without_an_answer_and_the_next_boot_have_their_step_after_the_blo
     shown = brief(build(rows, complete=False), width=100).splitlines()
 
     steps = shown[shown.index("Do this first") + 1 :]
-    assert [line.split()[-1] for line in steps if line[:6].strip()][:3] == ["b1", "s1", "u1"]
+    assert [line.split()[-1] for line in steps if line[:6].strip()][:3] == ["b1", "s1", "n1"]
     assert shown[1].startswith("Interrupted: 1 node without an answer")
+
+
+BEFORE_BOOT = "Before the reboot: `gdr fix --steps persist-peermem` says how."
+
+
+def test_the_next_boot_has_a_step_however_many_nodes_are_blocked():
+    blocked = [
+        row(f"b{n}", Standing.BLOCKED, causes=("port-down",), advice=f"Repair {'x' * n}.") for n in range(5)
+    ]
+    boot = row("n1", Standing.NEXT_BOOT, causes=("peermem-not-persistent",), advice=BEFORE_BOOT)
+
+    assert _stepped(blocked) == ["b0", "b1", "b2"]
+    assert _stepped([*blocked, boot]) == ["b0", "b1", "n1"]
+    assert _stepped([*blocked[:2], boot, row("w1", Standing.WARNINGS)]) == ["b0", "b1", "n1"]
+    assert "\n        gdr fix --steps persist-peermem n1.tar.gz\n" in brief(build([*blocked, boot]))
+
+
+def _stepped(rows):
+    """The nodes of the steps that are shown."""
+    steps = brief(build(rows), width=100).partition("Do this first\n")[2].splitlines()
+    return [line.split()[-1] for line in steps if line[:6].strip().isdecimal()]
 
 
 def test_odd_nodes_of_no_group_above_come_first():

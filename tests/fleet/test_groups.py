@@ -7,8 +7,9 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.brief import brief
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
+from gdrkit.fleet.headline import headline
 from gdrkit.fleet.judge import cause_of, without_answer
-from gdrkit.fleet.text import group_text, headline, text
+from gdrkit.fleet.text import group_text, text
 from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down

@@ -58,6 +58,7 @@ def test_a_line_of_modprobe_takes_the_module_away(tree: Path, line: str, module:
     assert found.state is State.BLOCKED and found.confidence is Confidence.LIKELY
     assert found.cause == ("module-blacklisted" if line.startswith("blacklist") else "install-override")
     assert found.seen.startswith(f"{module} will not be loaded: ") and f"/{MODPROBE}, line 2" in found.seen
+    assert found.advice.startswith(f"Remove line 2 of /{MODPROBE}. Then renew what was made from it: ")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,18 @@ def test_a_command_whose_effect_is_not_known_leaves_it_open(tree: Path):
 )
 def test_arguments_of_the_next_kernel(tree: Path, files: dict[str, str], state: State):
     """The running kernel has none of them: whoever wrote them did not boot since."""
-    assert after(tree, files).state is state
+    found = after(tree, files)
+
+    assert found.state is state
+    assert found.advice.startswith("Remove ") is (state is State.BLOCKED)
+
+
+def test_what_to_do_names_the_argument_and_not_its_whole_line(tree: Path):
+    found = after(tree, {GRUB: 'GRUB_CMDLINE_LINUX="quiet module_blacklist=nouveau,nvidia"\n'})
+
+    assert found.advice.startswith(
+        f"Remove nvidia from `module_blacklist=` in line 1 of /{GRUB}. Then renew"
+    )
 
 
 @pytest.mark.parametrize(("kernel", "state"), [(KERNEL, State.BLOCKED), ("6.8.0-31-generic", State.READY)])
@@ -156,4 +168,4 @@ def test_the_screen_warns_of_the_boot(tree: Path):
 
     assert exit_code(report) == 1
     assert "READY now, BLOCKED after the next boot (likely): mlx5_core will not be loaded" in shown
-    assert "Do not reboot before this is repaired" in shown
+    assert f"Before the reboot: remove line 1 of /{MODPROBE}. Then renew" in shown

@@ -8,6 +8,7 @@ from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence.target import open_host
 from gdrkit.report.here import advice_here, request
 from tests.evidence_nodes import laid_down
+from tests.rules.altered_host import AlteredHost
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,17 @@ def test_only_who_cannot_change_the_machine_asks_its_owner(name: str, asked: str
     node = node_of(open_host(str(laid_down(name))))
     found = request(node, report_on(node))
     assert found.startswith(asked) and bool(found) is bool(asked)
+
+
+def test_a_node_of_its_own_names_the_ports_whose_packets_are_small():
+    """Of two nodes, the comparison says so; one alone named MTU 9000 without a port."""
+    host = open_host(str(laid_down("spark-two-cables")))
+    slow = {f"net/{name}/mtu": lambda text: "1500\n" for name in ("enp1s0f0np0", "enP2p1s0f1np1")}
+    found = advice_here(node_of(AlteredHost(host, files=slow)), "gpu-integrated")
+
+    command = "sudo ip link set dev enP2p1s0f1np1 mtu 9000"
+    assert f"MTU 9000 on both nodes (here enP2p1s0f1np1, enp1s0f0np0 1500: `{command}`), and" in found
+    assert not advice_here(node_of(host), "gpu-integrated")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
+from gdrkit.report.here import advice_here
 from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
@@ -61,6 +62,41 @@ def test_without_a_list_of_modules_it_is_unknown():
     evidence = missing(node(GPU_FILES, complete=False, without="proc/modules"), driver_not_loaded)
 
     assert evidence.why is MissingReason.NOT_COLLECTED
+
+
+POLICY = "sos_commands/kubernetes/policy.yaml"
+
+
+def policy(driver: str) -> Files:
+    return {POLICY: f"kind: ClusterPolicy\nspec:\n  driver: {driver}\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "looks_at"),
+    [
+        (policy("{}"), "`kubectl -n gpu-operator logs -l app=nvidia-driver-daemonset -c nvidia-driver-ctr"),
+        ({"run/nvidia/driver/etc/os-release": ""}, "-l app=nvidia-driver-daemonset -o wide`"),
+        ({**policy("{}"), "etc/os-release": "ID=rhcos\n"}, "kubectl -n nvidia-gpu-operator logs"),
+        ({"etc/os-release": "ID=talos\n"}, "`talosctl -n NODE dmesg`"),
+        ({"etc/os-release": "ID=bottlerocket\n"}, "`apiclient get os`"),
+        ({"etc/os-release": "ID=cos\n"}, "kubectl -n kube-system get pods"),
+    ],
+)
+def test_where_no_person_loads_the_driver_what_does_is_looked_at(files: Files, looks_at: str):
+    machine = node(GPU_FILES, files)
+    found = failed(machine, driver_not_loaded)
+
+    assert looks_at in found.advice and "modprobe" not in found.advice
+    assert looks_at in advice_here(machine, driver_not_loaded.code, found.advice)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [policy("{enabled: false}"), {"etc/os-release": "ID=ubuntu\n"}, {"etc/os-release": "ID=flatcar\n"}],
+)
+def test_a_driver_of_the_host_is_not_looked_for_in_a_pod(files: Files):
+    """Also where the operator is there and its driver is turned off."""
+    assert "kubectl" not in failed(node(GPU_FILES, files), driver_not_loaded).advice
 
 
 # -- driver-proprietary ------------------------------------------------------------------------------------

@@ -79,8 +79,19 @@ class TestNarrow:
         found = [o for o in outcomes(machine(SPARK), link_narrower_than_port) if isinstance(o, Failed)]
 
         assert [o.subject for o in found] == ["roceP2p1s0f1", "rocep1s0f1"]
-        assert found[0].seen == "32 GT/s x4 = 126 Gbit/s at 0002:01:00.1"
-        assert found[0].expected == "200 Gbit/s"
+        assert {(o.seen, o.expected, o.as_expected) for o in found} == {
+            (
+                "32 GT/s x4 = 126 Gbit/s, as this machine is built",
+                "200 Gbit/s by both links of the port",
+                True,
+            )
+        }
+
+    def test_four_lanes_of_another_machine_are_not_as_it_is_built(self):
+        found = failed(machine(SERVER.replace("cx7-ib", "cx7-ib max=32.0x4")), link_narrower_than_port)
+
+        assert (found.seen, found.expected) == ("32 GT/s x4 = 126 Gbit/s", "400 Gbit/s")
+        assert not found.as_expected
 
     def test_sixteen_lanes_feed_400_gigabits(self):
         assert passed(machine(), link_narrower_than_port).why == "32 GT/s x16 = 504 Gbit/s for 400 Gbit/s"

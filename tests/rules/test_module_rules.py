@@ -40,6 +40,14 @@ from tests.module_builder import VERMAGIC, build_module, sign
 from tests.rules.machines import outcome
 
 
+@pytest.mark.parametrize("line", ["install x /bin/false", "blacklist x"])
+def test_what_to_do_about_a_line_of_modprobe_names_the_line(line):
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", f"# of a guide\n\n{line}\n")
+    found = ask(install_override if line.startswith("install") else module_blacklisted, tree)
+
+    assert isinstance(found, Failed) and found.advice == "Remove line 3 of /etc/modprobe.d/a.conf."
+
+
 def ask(rule: Rule, tree: KernelTree, module: str = "x") -> Outcome:
     return outcome(tree.node(), rule, module)
 

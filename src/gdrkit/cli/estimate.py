@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
     if links is None:
         return UNKNOWN
     if options.model:
-        from gdrkit.fabric.cost.path_rates import product_of_node
+        from gdrkit.fabric.ceilings.path_rates import product_of_node
 
         return cost(options, links, product_of_node(node))
     return _report(options, links, _hostname(node), node.host.source, measured)
@@ -91,7 +91,7 @@ def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measu
 
     links, part = node_links(saved), OF_JOB if saved.origin is TopologySource.NCCL_LOG else ""
     if options.model:
-        from gdrkit.fabric.cost.path_rates import product_of_topology
+        from gdrkit.fabric.ceilings.path_rates import product_of_topology
 
         return cost(options, links, product_of_topology(saved), part)
     return _report(options, links, os.path.basename(options.target), "topology", measured, part)
@@ -241,9 +241,9 @@ def cost(options: argparse.Namespace, links: NodeLinks, product: str, part: str 
     """Print the cost of a job on nodes with these links and GPUs; `part` says of what part of a node they
     are. Returns the exit code."""
     from gdrkit.fabric.ceilings.gpus import rates_of
+    from gdrkit.fabric.ceilings.path_rates import path_rates
     from gdrkit.fabric.cost.document import document, text
     from gdrkit.fabric.cost.models import CostError
-    from gdrkit.fabric.cost.path_rates import path_rates
     from gdrkit.fabric.cost.steps import ParallelLayout
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.plural import plural

@@ -172,12 +172,21 @@ def _list_of(rows: list[NodeRow]) -> str:
     listed = [row for row in rows if means_one_node(row.name) and not is_of_a_file(row)]
     for row in rows:
         if row not in listed:
-            sys.stderr.write(
-                f"gdr fleet doctor: left out, {row.name!r} does not name one node: {row.target}\n"
-            )
+            sys.stderr.write(f"gdr fleet doctor: left out, {_why_left_out(row)}: {row.target}\n")
         elif row.calls_itself:
             sys.stderr.write(f"gdr fleet doctor: {row.name} calls itself {row.calls_itself}\n")
     return fold(row.name for row in listed)
+
+
+def _why_left_out(row: NodeRow) -> str:
+    """Why a hostlist has no name for a row."""
+    from gdrkit.fleet.judge import is_of_shared_name
+
+    if is_of_shared_name(row):
+        return f"{row.name!r} is one of several that call themselves {row.calls_itself!r}"
+    if row.standing in SILENT:
+        return f"{row.name!r} is a file of an unknown node"
+    return f"{row.name!r} does not name one node"
 
 
 def _named(asked: tuple[str, ...]) -> str:

@@ -194,10 +194,9 @@ def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
     from gdrkit.fabric.topo_document import build
     from gdrkit.fabric.topology.saved import of_node
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST
 
     try:
-        return build(source, of_node(node, ask_driver=node.host.source != "live"), NEWEST, {}), ""
+        return build(source, of_node(node, ask_driver=node.host.source != "live"), "", {}), ""
     except EvidenceMissing as error:
         return None, f"{error.missing.source} ({error.missing.why.value.replace('-', ' ')})"
     except FormatError as error:

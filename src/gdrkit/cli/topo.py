@@ -60,7 +60,7 @@ def parser() -> Parser:
         "--nccl",
         metavar="VERSION",
         type=_version,
-        help="NCCL version to model (default: the newest that is verified)",
+        help="NCCL version to model (default: that of the node or the log, else the newest known)",
     )
     parser.add_argument(
         "--env",
@@ -259,11 +259,9 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST, is_modelled
 
     try:
-        logged = saved.version if is_modelled(saved.version) else ""
-        document = build(source, saved, options.nccl or logged or NEWEST, dict(options.env))
+        document = build(source, saved, options.nccl or "", dict(options.env))
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:

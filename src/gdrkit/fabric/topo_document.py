@@ -22,6 +22,7 @@ from gdrkit.fabric.topology.saved import SavedTopology
 from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import if_missing
+from gdrkit.programs.nccl.releases import NEWEST, is_modelled
 
 Sense = Literal["send", "receive"]
 NO_SETTINGS = "no settings of NCCL in /etc/nccl.conf"
@@ -38,10 +39,16 @@ class NcclChange(Struct, frozen=True, kw_only=True):
     after: str
 
 
+VersionOf = Literal["option", "node", "log", "newest"]
+"""Whose version was modelled: the one that was asked for, that of the node, of several the oldest, or of the
+job; else the newest that is known."""
+
+
 class NcclSection(Struct, frozen=True, kw_only=True):
     """The NCCL version and settings for which pairs were judged."""
 
     version: str
+    version_of: VersionOf
     environment: dict[str, str] = {}
     model_basis: str  # how the rules of this version are confirmed
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
@@ -66,10 +73,11 @@ class TopoDocument(
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's path type differs from the tree
 
 
-def build(source: str, saved: SavedTopology, version: str, given: dict[str, str]) -> TopoDocument:
-    """The document of a graph, with settings beside those that it comes with. Raises FormatError if NCCL
-    would fail with it."""
+def build(source: str, saved: SavedTopology, asked: str, given: dict[str, str]) -> TopoDocument:
+    """The document of a graph for the NCCL that was asked for, "" for that of the source, with settings
+    beside those that it comes with. Raises FormatError if NCCL would fail with it."""
     topology = saved.topology
+    version, version_of = _version(saved, asked)
     environment = {name: v for name, v in (saved.environment or {}).items() if name in KNOWN} | given
     see = partial(_view, saved, version)
     now = see(environment)
@@ -93,6 +101,7 @@ def build(source: str, saved: SavedTopology, version: str, given: dict[str, str]
         rail_numbers=rail_numbers(topology.nets, nearest),
         nccl=NcclSection(
             version=version,
+            version_of=version_of,
             environment=environment,
             ignored=now.ignored,
             not_modelled=not_modelled(environment),
@@ -106,6 +115,15 @@ def build(source: str, saved: SavedTopology, version: str, given: dict[str, str]
         advice=advice(topology, now, environment, see, is_guest=_is_guest(saved)),
         contradictions=contradictions(topology, found),
     )
+
+
+def _version(saved: SavedTopology, asked: str) -> tuple[str, VersionOf]:
+    """The NCCL to model, and whose it is."""
+    if asked:
+        return asked, "option"
+    if saved.version and is_modelled(saved.version):
+        return saved.version, "log" if saved.node is None else "node"
+    return NEWEST, "newest"
 
 
 def _fused(topology: Topology, fused: FusedNic) -> str:

@@ -163,12 +163,17 @@ def _table(
 # -- NCCL ------------------------------------------------------------------------------------------
 
 
+WHOSE = {"option": "", "node": " (the node's)", "log": " (the job's)", "newest": " (the newest known)"}
+
+
 def _nccl(document: TopoDocument, width: int) -> Iterator[Row]:
     nccl = document.nccl
     if nccl is None:
         return
+    whose = WHOSE[nccl.version_of]
     given = "".join(f", {name}={value}" for name, value in nccl.environment.items())
-    yield _prose(f"GPUDirect RDMA with NCCL {nccl.version}{given}: send/receive, one word if both agree")
+    which = f"{nccl.version}{whose}{given}"
+    yield _prose(f"GPUDirect RDMA with NCCL {which}: send/receive, one word if both agree")
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)

@@ -58,6 +58,7 @@ class OperatorSettings(Struct, frozen=True):
     use_host_mofed: bool | None
     use_precompiled: bool | None
     use_driver_crd: bool | None
+    installs_driver: bool | None
 
 
 # -- files -----------------------------------------------------------------------------------------------
@@ -193,6 +194,7 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
             boolean(manifest.at(*prefix, "rdma", "useHostMofed")),
             boolean(manifest.at(*prefix, "usePrecompiled")),
             boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")),
+            boolean(manifest.at("spec", "driver", "enabled")),
         )
         if found is None or manifest.kind == "NVIDIADriver" or not found.use_driver_crd:
             found = settings
@@ -224,6 +226,20 @@ def policy_name(node: Node) -> str:
 def has_gpu_operator(node: Node) -> bool:
     """Whether the GPU Operator manages this node's driver: its driver container or its policy is present."""
     return has_driver_container(node) or gpu_operator(node) is not None
+
+
+@fact
+def has_operator_driver(node: Node) -> bool:
+    """Whether the GPU Operator is known to bring and load this node's driver, as it does by default."""
+    settings = gpu_operator(node)
+    return has_driver_container(node) or (settings is not None and settings.installs_driver is not False)
+
+
+@fact
+def operator_namespace(node: Node) -> str:
+    """The namespace of the GPU Operator: that of its guide for the platform."""
+    systems = if_missing(frozenset(), lambda: distribution(node).systems)
+    return "nvidia-gpu-operator" if systems & OPENSHIFT else "gpu-operator"
 
 
 @fact

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from typing import NamedTuple
 
 from gdrkit.agent.streams import visible
 from gdrkit.fleet import cabling_text
-from gdrkit.fleet.document import WELL, Drift, FleetReport, NodeRow, OddNode, TraitMismatch
+from gdrkit.fleet.document import WELL, Drift, FleetReport, NodeRow, OddNode, Standing, TraitMismatch
 from gdrkit.fleet.groups import by_advice, numbers_of, plan_in_words, target_of
+from gdrkit.fleet.headline import headline, interrupted, repeated
 from gdrkit.fleet.hostlist import expand, fold
+from gdrkit.fleet.judge import answers_by_another_name
 from gdrkit.fleet.peers import odd_alike
 from gdrkit.fleet.text import (
     INDENT,
     STYLES,
     changes_rows,
     group_label,
-    headline,
-    interrupted,
     numbers,
     short,
 )
@@ -37,9 +37,21 @@ CABLING_SHOWN = 9
 CHANGES_SHOWN = 20
 HOSTS_SHOWN = 32
 """Columns that a list of nodes keeps beside a long cause."""
-_COMMAND = regex(r"`(sudo [^`\n<]{2,200}|gdr (?:doctor --probe|modprobe |probe )[^`\n<]{0,200})`")
+_COMMAND = regex(
+    r"`(sudo [^`\n<]{2,200}|gdr (?:doctor --probe|fix --steps |modprobe |probe )[^`\n<]{0,200})`"
+)
 """A command that changes something, or one of gdr that finds the reason first; others in an advice only ask,
 as `modinfo -F license nvidia`."""
+
+
+class Step(NamedTuple):
+    """Something to do."""
+
+    helps: int  # nodes
+    nodes: str  # hostlist
+    words: str
+    command: str
+    before_boot: bool = False  # it keeps what works now
 
 
 def brief(report: FleetReport, *, colour: bool = False, width: int | None = None, run: str = "last") -> str:
@@ -82,6 +94,10 @@ def _head(report: FleetReport, room: int) -> Iterator[Row]:
     yield 0, "bold", _cut(headline(report, room), room)
     if not report.complete:
         yield 0, "unknown", _cut(interrupted(report), room)
+    shared = repeated(report)
+    if shared:
+        more = f" (and {plural(len(shared) - 1, 'more name')})" if shared[1:] else ""
+        yield 0, "warnings", f"{_cut(shared[0], room - len(more))}{more}"
 
 
 def _cut(words: str, room: int) -> str:
@@ -123,15 +139,25 @@ def _beside(words: str, nodes: str, room: int) -> str:
 
 def _steps(report: FleetReport, room: int, run: str) -> Iterator[Row]:
     """What frees the most nodes, with the command to type."""
-    for number, (count, nodes, words, command) in enumerate(islice(_advised(report, run), STEPS_SHOWN)):
+    for number, step in enumerate(_first_steps(list(_advised(report, run)))):
         if not number:
             yield 0, "bold", "Do this first"
-        yield 8, "", _beside(words, nodes, room - 8), f"{count:>6}"
-        yield 8, COMMAND, command
+        yield 8, "", _beside(step.words, step.nodes, room - 8), f"{step.helps:>6}"
+        yield 8, COMMAND, step.command
 
 
-def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str]]:
-    """For each thing to do, the most urgent first: how many nodes it helps, which, what, and a command."""
+def _first_steps(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps that are shown. One of them is about the next boot, if any is: it alone takes away what
+    works, and it does not wait until all else is repaired."""
+    shown = steps[:STEPS_SHOWN]
+    before_boot = [step for step in steps if step.before_boot]
+    if not before_boot or any(step.before_boot for step in shown):
+        return shown
+    return (*shown[:-1], before_boot[0])
+
+
+def _advised(report: FleetReport, run: str) -> Iterator[Step]:
+    """Each thing to do, the most urgent first."""
     members: dict[int, list[NodeRow]] = {}
     numbers = numbers_of(report.groups)
     for row in report.nodes:
@@ -139,15 +165,16 @@ def _advised(report: FleetReport, run: str) -> Iterator[tuple[int, str, str, str
     for fix in report.fixes:
         rows = _of(report, fix.nodes)
         if fix.remedies and not fix.by_hand:
-            yield fix.frees, fix.nodes, plan_in_words(fix), f"gdr fix {target_of(rows[0])}"
+            yield Step(fix.frees, fix.nodes, plan_in_words(fix), f"gdr fix {target_of(rows[0])}")
         else:
             shows = f"{run} --group {numbers[rows[0].name]}"
-            yield fix.frees, fix.nodes, *_as_command(fix.advice, rows, shows)
+            yield Step(fix.frees, fix.nodes, *_as_command(fix.advice, rows, shows))
     for advice, groups in by_advice(report.groups).items():
         rows = [row for group in groups for row in members[group.number]]
         shows = f"{run} --group {groups[0].number}"
         nodes = groups[0].nodes if len(groups) == 1 else fold(row.name for row in rows)
-        yield len(rows), nodes, *_as_command(advice, rows, shows)
+        before_boot = groups[0].standing is Standing.NEXT_BOOT
+        yield Step(len(rows), nodes, *_as_command(advice, rows, shows), before_boot)
 
 
 def _of(report: FleetReport, nodes: str) -> list[NodeRow]:
@@ -192,7 +219,7 @@ def _apart(node: OddNode) -> str:
 
 def _also(report: FleetReport, room: int) -> Iterator[Row]:
     """What is not about one group: other names, what a job needs to be the same, versions."""
-    renamed = [row for row in report.nodes if row.calls_itself]
+    renamed = list(filter(answers_by_another_name, report.nodes))
     if renamed:
         yield 0, "bold", f"Answered by another name: {plural(len(renamed), 'node')}"
         for row in renamed[:RENAMED_SHOWN]:

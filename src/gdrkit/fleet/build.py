@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gdrkit.fleet import peers
 from gdrkit.fleet.cabling import cabling
-from gdrkit.fleet.document import Change, FleetReport, NodeRow, Standing, TraitMismatch, TraitValue
+from gdrkit.fleet.document import SILENT, Change, FleetReport, NodeRow, Standing, TraitMismatch, TraitValue
 from gdrkit.fleet.groups import ORDER, fixes, groups
 from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.judge import called
@@ -125,7 +125,8 @@ def build(
 
 def _distinct(rows: Iterable[NodeRow]) -> list[NodeRow]:
     """The rows with different names: nodes of one name, as anonymized ones, are called as their files, and
-    those of one file name are numbered. A node that was asked keeps the name it was asked by."""
+    those of one file name are numbered. A node that was asked keeps the name it was asked by. The name that
+    several have stays known."""
     rows = list(rows)
     names = Counter(row.name for row in rows)
     asked = {row.name: row for row in rows if is_target_of(row.target, row.name)}
@@ -134,11 +135,12 @@ def _distinct(rows: Iterable[NodeRow]) -> list[NodeRow]:
     distinct = []
     for row in sorted(rows, key=lambda row: row.target):
         if names[row.name] > 1 and asked.get(row.name) is not row:
+            host = row.name if row.standing not in SILENT else row.calls_itself
             name = own = called("", row.target)
             while name in taken:
                 numbers[own] += 1
                 name = f"{own}-{numbers[own] + 1}"
             taken.add(name)
-            row = replace(row, name=name)
+            row = replace(row, name=name, calls_itself=host)
         distinct.append(row)
     return distinct

@@ -81,7 +81,7 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     traits: dict[str, str] = {}  # by name; without those that are not known
     ports: tuple[CabledPort, ...] = ()  # only of a machine such as a DGX Spark
     settings: tuple[NodeSetting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
-    calls_itself: str = ""  # its own name, if it was asked by another one
+    calls_itself: str = ""  # its own name, if it was asked by another one or others have it too
     jobs: dict[str, str] = {}  # the path of each job that ran there, if it is known: direct, staged, socket
 
 

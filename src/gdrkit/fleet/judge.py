@@ -269,6 +269,16 @@ def is_of_a_file(row: NodeRow) -> bool:
     return row.standing in SILENT or row.name == made_up(row.target) or bool(_FILES.search(row.name))
 
 
+def is_of_shared_name(row: NodeRow) -> bool:
+    """Whether a row of evidence is called as its file because others have its host name too."""
+    return bool(row.calls_itself) and not is_target_of(row.target, row.name)
+
+
+def answers_by_another_name(row: NodeRow) -> bool:
+    """Whether a node that was asked calls itself otherwise."""
+    return bool(row.calls_itself) and is_target_of(row.target, row.name)
+
+
 def basename(target: str) -> str:
     """The last part of a path or of ssh://[user@]host."""
     return target.rstrip("/").rpartition("/")[2]

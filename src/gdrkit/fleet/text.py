@@ -10,9 +10,6 @@ from gdrkit.catalogue import CODES
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
-    READY_NOW,
-    SILENT,
-    WELL,
     Change,
     Drift,
     FleetReport,
@@ -23,7 +20,9 @@ from gdrkit.fleet.document import (
     TraitMismatch,
     TraitValue,
 )
+from gdrkit.fleet.headline import WORDS, headline, interrupted, repeated
 from gdrkit.fleet.hostlist import expand, fold
+from gdrkit.fleet.judge import answers_by_another_name
 from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.formats.plural import plural
@@ -36,7 +35,6 @@ STYLES = {
     "unreachable": "red", "unreadable": "red", "impossible": "yellow", "worse": "bold red",
     "better": "green",
 }  # fmt: skip
-WORDS = {Standing.NEXT_BOOT: READY_NOW, Standing.WARNINGS: "with warnings"}
 INDENT = 23
 """Columns of the number, the count and the standing of a group."""
 BELOW = 10
@@ -56,42 +54,12 @@ def text(report: FleetReport, *, colour: bool = False, width: int | None = None,
     return render(_lines(report, run), STYLES, colour=colour, width=width)
 
 
-def in_need(report: FleetReport) -> str:
-    """How many nodes need something."""
-    total, need = len(report.nodes), sum(row.standing not in WELL for row in report.nodes)
-    if not total:
-        return "No node was judged"
-    if not need:
-        return f"None of {total} nodes needs anything" if total > 1 else "The node needs nothing"
-    return f"{need} of {plural(total, 'node')} {'needs' if need == 1 else 'need'} something"
-
-
-def headline(report: FleetReport, room: int = 1000) -> str:
-    """How many nodes need something, and how many there are of each standing, the most urgent first; behind
-    a semicolon those that need nothing, and how long it took, where there is room."""
-    counts = [(s, f"{count} {WORDS.get(s, s)}") for s in Standing if (count := report.counts.get(s))]
-    need, well = (", ".join(words for s, words in counts if (s in WELL) is well) for well in (False, True))
-    both = ": ".join(filter(None, (in_need(report), "; ".join(filter(None, (need, well))))))
-    took = f" (judged in {duration(report.seconds)})" if report.seconds else ""
-    shortest = f"{in_need(report)}: {need}" if need else in_need(report)
-    return next((words for words in (f"{both}{took}", both) if len(words) <= room), shortest)
-
-
-def interrupted(report: FleetReport) -> str:
-    """What is missing of a run that did not end, and how to go on."""
-    silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
-    return f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
-
-
-def duration(seconds: float) -> str:
-    """A time in seconds or minutes."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
 def _lines(report: FleetReport, run: str) -> Iterator[Row]:
     yield 0, "bold", headline(report)
     if not report.complete:
         yield 0, "unknown", interrupted(report)
+    for words in repeated(report)[:RENAMED_SHOWN]:
+        yield 0, "warnings", words
     yield from changes_rows(report)
     yield from _groups(report)
     yield from _renamed(report)
@@ -130,7 +98,7 @@ def _groups(report: FleetReport) -> Iterator[Row]:
 
 def _renamed(report: FleetReport) -> Iterator[Row]:
     """Nodes that answered for a name that is not theirs: a wrong address, an alias, or a node that lies."""
-    rows = [row for row in report.nodes if row.calls_itself]
+    rows = list(filter(answers_by_another_name, report.nodes))
     if not rows:
         return
     yield 0, "", ""

@@ -9,10 +9,11 @@ from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.groups import by_advice, numbers_of
+from gdrkit.fleet.headline import duration, in_need
 from gdrkit.fleet.hostlist import expand, fold, natural
+from gdrkit.fleet.judge import answers_by_another_name, is_of_shared_name
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
-from gdrkit.fleet.text import duration, in_need
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
@@ -43,7 +44,7 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     """The page of a run, as one HTML document. `source` is what was asked, as the user named it; `racks` has
     the rack of each node, where their names do not show it."""
     total = len(report.nodes)
-    main = (_first, _groups, _renamed, _odd, _drift, _mismatches, _changes)
+    main = (_first, _groups, _renamed, _repeated, _odd, _drift, _mismatches, _changes)
     return page.report(
         title=in_need(report),
         crumb=f"<b>{safe(source)}</b> {plural(total, 'node')}"
@@ -170,11 +171,20 @@ def _odd(report: FleetReport) -> str:
 
 
 def _renamed(report: FleetReport) -> str:
-    rows = [(safe(row.name), safe(row.calls_itself)) for row in report.nodes if row.calls_itself]
+    rows = [(safe(row.name), safe(row.calls_itself)) for row in report.nodes if answers_by_another_name(row)]
     if not rows:
         return ""
     about = "These nodes call themselves otherwise than they were asked: an alias, or a wrong address."
     return section("renamed", "Answered by another name", about, table(("asked", "calls itself"), rows))
+
+
+def _repeated(report: FleetReport) -> str:
+    rows = [(safe(row.calls_itself), safe(row.name)) for row in report.nodes if is_of_shared_name(row)]
+    if not rows:
+        return ""
+    about = "Evidence of one host name in several files: each counts as a node, and is called as its file."
+    heads = ("host name", "file")
+    return section("repeated", "Host names that appear more than once", about, table(heads, rows))
 
 
 def _drift(report: FleetReport) -> str:

@@ -36,6 +36,8 @@ _LISTS = (MODPROBES, "module_blacklist")
 UVM = "nvidia_uvm"
 """Without it no CUDA program starts: open-gpu-kernel-modules kernel-open/nvidia-uvm."""
 
+RENEW = "Then renew what was made from it: the initramfs, or the boot loader's configuration."
+
 
 class Barrier(Struct, frozen=True):
     """Why the boot does not load a module."""
@@ -43,6 +45,7 @@ class Barrier(Struct, frozen=True):
     module: str  # that runs now
     code: Code
     seen: str
+    advice: str  # what removes it; "" if the line is not known
 
 
 def barriers(node: Node, kernel: str) -> tuple[Barrier, ...]:
@@ -70,9 +73,8 @@ def _barrier(node: Node, module: str, lines: Iterable[ArgumentLine]) -> Barrier 
         for code, outcome in _stopping(node, name, lines):
             always = outcome.takes is None  # not a blacklist of modprobe
             if always or (name == module and not _is_loaded_by_name(node, module)):
-                return Barrier(
-                    module, code, outcome.seen if name in outcome.seen else f"{name}: {outcome.seen}"
-                )
+                seen = outcome.seen if name in outcome.seen else f"{name}: {outcome.seen}"
+                return Barrier(module, code, seen, outcome.advice)
     return None
 
 
@@ -94,9 +96,16 @@ def _stopping(node: Node, name: str, lines: Iterable[ArgumentLine]) -> Iterator[
         for word in split_command_line(line.kept):
             argument, _, names = word.partition("=")
             if argument in _LISTS and name in names.split(","):
-                seen = f"{word} in /{line.file}, line {line.line}"
-                takes = () if argument == MODPROBES else None
-                yield module_blacklisted.code, Failed(seen=seen, expected="", subject=name, takes=takes)
+                yield (
+                    module_blacklisted.code,
+                    Failed(
+                        seen=f"{word} in /{line.file}, line {line.line}",
+                        expected="",
+                        subject=name,
+                        advice=f"Remove {name} from `{argument}=` in line {line.line} of /{line.file}.",
+                        takes=() if argument == MODPROBES else None,
+                    ),
+                )
 
 
 def _is_loaded_by_name(node: Node, module: str) -> bool:
@@ -106,6 +115,12 @@ def _is_loaded_by_name(node: Node, module: str) -> bool:
         return True
     listed = (one.name for one in autoload(node) if listed_loader(node, one.name))
     return any(module in if_missing((), dependencies, node, name) for name in listed)
+
+
+def advice_on(found: Iterable[Barrier]) -> str:
+    """What removes all of these barriers; "" if it is not known of one of them."""
+    advice = dict.fromkeys(barrier.advice for barrier in found)
+    return "" if "" in advice else " ".join((*advice, RENEW))
 
 
 def without(node: Node, found: Iterable[Barrier]) -> Iterator[Supposition]:

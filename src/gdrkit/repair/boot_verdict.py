@@ -32,6 +32,7 @@ class NextBoot(Struct, frozen=True, kw_only=True):
     cause: Code | None = None  # None unless it is blocked
     seen: str = ""  # what the boot will find, or the evidence that is missing
     steps: tuple[RemedyName, ...] = ()  # that keep it ready, taken before the boot
+    advice: str = ""  # what keeps it ready, where no step and no command does
     commands: tuple[str, ...] = ()  # that keep it ready, where they are for a kernel that does not run yet
     confidence: Confidence = Confidence.CERTAIN
 

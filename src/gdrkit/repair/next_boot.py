@@ -39,7 +39,7 @@ from gdrkit.facts.secure_boot import module_signatures_supported
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, Supposition, if_absent, if_missing
-from gdrkit.repair.boot_barriers import UVM, barriers, without
+from gdrkit.repair.boot_barriers import UVM, advice_on, barriers, without
 from gdrkit.repair.boot_verdict import (
     AT_BOOT,
     NOT_PERSISTENT,
@@ -124,6 +124,7 @@ def _barred(node: Node, kernel: str, consumer: str) -> NextBoot | None:
         kernel=kernel,
         cause=found[0].code,
         seen=f"{found[0].module} will not be loaded: {found[0].seen}",
+        advice=advice_on(found),
         confidence=Confidence.LIKELY,
     )
 

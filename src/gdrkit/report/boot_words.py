@@ -28,4 +28,6 @@ def repair_before_boot(after: NextBootSection, consumer: str = "", target: str =
         parts = ("gdr fix --steps", ",".join(after.remedies), consumer, target)
         command = " ".join(part for part in parts if part)
         return f"Before the reboot: `{command}` says how."
+    if after.advice:
+        return f"Before the reboot: {after.advice[:1].lower()}{after.advice[1:]}"
     return f"Do not reboot before this is repaired: `gdr codes {after.cause}` explains how."

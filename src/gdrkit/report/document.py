@@ -177,6 +177,7 @@ class NextBootSection(Struct, frozen=True, kw_only=True):
     remedies: tuple[RemedyName, ...]  # to be taken before the boot; empty if none is known
     commands: tuple[str, ...]  # the same, where they are for a kernel that does not run yet
     confidence: Confidence
+    advice: str = ""  # the same in words, where no remedy and no command does it
 
 
 class MeasurementSection(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from gdrkit.evidence.quoting import in_prose, quoted
 from gdrkit.facts.kernel import hostname
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.rdma import nics, ports, rdma_devices
+from gdrkit.facts.roce_mtu import small_mtus
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
@@ -41,12 +42,16 @@ ESTIMATE = "`gdr estimate`"
 """What knows nothing of a node whose RDMA devices are not known."""
 
 
+FULL_PACKETS = "MTU 9000 on both nodes"
+"""In advice for speed. Where ports of this node have less, it names them."""
+
+
 POINTER = "which says how"
 """In advice that is only where more is."""
 
 
 def _of_subject(node: Node, words: str, subject: str) -> str:
-    """Words of a page with the name and the address of the device that a finding is about."""
+    """Words of a page with the module, or the name and address of the device, that a finding is about."""
     if "<" not in words:
         return words
     nic = next((one for one in if_missing((), rdma_devices, node) if one.name == subject), None)
@@ -57,17 +62,31 @@ def _of_subject(node: Node, words: str, subject: str) -> str:
         "<nic>": address,
         "<address>": address,
         "<port>": str(numbers[0]) if len(numbers) == 1 else "",
+        "<module>": subject,
     }
     for placeholder, name in known.items():
         words = words.replace(placeholder, name or placeholder)
     return words
 
 
+def _with_mtus(node: Node, words: str) -> str:
+    """Words of a page with the interfaces for which RoCE sends smaller packets than it can."""
+    small = if_missing({}, small_mtus, node) if FULL_PACKETS in words else {}
+    if not small:
+        return words
+    names: dict[int, list[str]] = {}
+    for name, mtu in small.items():
+        names.setdefault(mtu, []).append(name)
+    have = ", ".join(f"{in_prose(', '.join(those))} {mtu}" for mtu, those in names.items())
+    command = f"sudo ip link set dev {quoted(next(iter(small)))} mtu 9000"
+    return words.replace(FULL_PACKETS, f"{FULL_PACKETS} (here {have}: `{command}`)")
+
+
 def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> str:
     """What to do about a code on this node: `given` or the page's first sentences where the platform can do
     them; else those of its sentences that it can, and where the rest is. "" for the page as it is. It names
     the `subject` of the finding where the page has a placeholder for it."""
-    words = _of_subject(node, given or advice(code), subject)
+    words = _with_mtus(node, _of_subject(node, given or advice(code), subject))
     given = words if given or words != advice(code) else ""
     if ESTIMATE in words and not if_missing((), nics, node):
         given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)

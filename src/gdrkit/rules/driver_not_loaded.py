@@ -5,7 +5,8 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kubernetes import has_gpu_operator
+from gdrkit.facts.kubernetes import has_operator_driver, operator_namespace
+from gdrkit.facts.machine import distribution
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import device_at, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
@@ -55,13 +56,16 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     `nvidia-smi` says that it couldn't communicate with the NVIDIA driver.
 
     What to do: Find the reason first: `gdr modprobe nvidia` predicts what loading the module would print.
-    Then load it with `sudo modprobe nvidia`; or, if there is none for the running kernel, install it.
+    Then load it with `sudo modprobe nvidia`; or, if there is none for the running kernel, install it. With
+    the GPU Operator, look at its driver container instead:
+    `kubectl -n gpu-operator logs -l app=nvidia-driver-daemonset -c nvidia-driver-ctr`.
 
     Why: No driver is installed for this kernel (most often after a kernel update), its modules are refused
     (another finding then says why), the driver runs in a container that has not started, or nouveau holds
     the GPU.
 
-    Source: Linux proc(5), /proc/modules; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c.
+    Source: Linux proc(5), /proc/modules; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c;
+    gpu-operator assets/state-driver; container-engine-accelerators nvidia-driver-installer.
     """
     if is_loaded(node, DRIVER):
         return Passed("nvidia is loaded")
@@ -82,11 +86,40 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
         on_disk, advice = f"its file is {driver_path(node)}", ""
     except EvidenceMissing as error:
         on_disk = f"no module file ({error.missing.why})"
-        absent = error.missing.why is MissingReason.ABSENT and not if_missing(True, has_gpu_operator, node)
+        absent = error.missing.why is MissingReason.ABSENT and not if_missing(
+            True, has_operator_driver, node
+        )
         advice = _install_it(node) if absent else ""
     return Failed(
-        seen=f"nvidia is not loaded; {on_disk}", expected="nvidia loaded", subject=DRIVER, advice=advice
+        seen=f"nvidia is not loaded; {on_disk}",
+        expected="nvidia loaded",
+        subject=DRIVER,
+        advice=if_missing("", _what_loads_it, node) or advice,
     )
+
+
+_BY_SYSTEM = {
+    "talos": "Talos loads nvidia where machine.kernel.modules lists it and its image has the system "
+    "extension: `talosctl -n NODE get extensions` and `talosctl -n NODE dmesg` show what is missing.",
+    "bottlerocket": "An image of Bottlerocket whose variant ends in -nvidia loads nvidia at boot: "
+    "`apiclient get os` shows the variant, and the kernel's log why it failed.",
+    "cos": "On GKE a pod in kube-system brings the driver and loads it: `kubectl -n kube-system get pods -o "
+    "wide | grep nvidia` lists that of this node, and its log says why it failed.",
+}
+"""Where no person loads the driver, by ID in os-release(5): what does, and what to look at."""
+
+
+def _what_loads_it(node: Node) -> str:
+    """What to look at where a container or the image of the system loads the driver; "" where a person or
+    the boot does."""
+    if has_operator_driver(node):
+        pods = f"kubectl -n {operator_namespace(node)} {{}} -l app=nvidia-driver-daemonset"
+        return (
+            "The GPU Operator's driver container brings nvidia and loads it: "
+            f"`{pods.format('get pods')} -o wide` shows its pod on this node, and "
+            f"`{pods.format('logs')} -c nvidia-driver-ctr --tail=50` why it has not."
+        )
+    return next((words for name, words in _BY_SYSTEM.items() if name in distribution(node).systems), "")
 
 
 def other_holder(node: Node) -> str:

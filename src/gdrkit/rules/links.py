@@ -133,10 +133,12 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     if narrowest.gbit_per_s < rate:
         if narrowest is not segments[0]:
             virtual_machine(node)  # not known: the bridge may be a hypervisor's, with a made-up speed
+            seen = f"{seen} at {narrowest.address}"
+        soldered = if_missing(False, has_gb10, node)
         return Failed(
-            seen=f"{seen} at {narrowest.address}",
-            expected=f"{rate:g} Gbit/s",
+            seen=f"{seen}, as this machine is built" if soldered else seen,
+            expected=f"{rate:g} Gbit/s" + (" by both links of the port" if soldered else ""),
             subject=device.name,
-            as_expected=if_missing(False, has_gb10, node),  # soldered so: shared-nic says what to use
+            as_expected=soldered,
         )
     return Passed(f"{seen} for {rate:g} Gbit/s")

@@ -73,7 +73,7 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
 
     Why: The module was shut out on purpose, often long ago. The two lists differ: the kernel's refuses
     every attempt; modprobe's only keeps aliases, udev and systemd from loading the module, and a plain
-    `modprobe nvidia_peermem` still loads it.
+    `modprobe <module>` still loads it.
 
     Source: Linux kernel/module/main.c, blacklisted(); kmod libkmod-module.c, module_is_blacklisted().
     """
@@ -98,5 +98,6 @@ def on_a_blacklist(node: Node, module: str) -> Failed | Passed:
         seen=f"blacklist {entry.name} in /{entry.file}, line {entry.line}",
         expected="no such line for a module to be loaded at boot",
         subject=module,
+        advice=f"Remove line {entry.line} of /{entry.file}.",
         takes=(),
     )

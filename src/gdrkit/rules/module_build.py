@@ -53,7 +53,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Exec format error", or "Invalid argument" for an empty file or one that
     cannot be unpacked. The kernel's log has a line about the ELF header that names no module, or nothing.
-    `modinfo nvidia-peermem` prints an error.
+    `modinfo <module>` prints an error.
 
     What to do: Reinstall the package, or build the module again.
 
@@ -92,7 +92,7 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Exec format error". The kernel's log (`sudo dmesg`) says "version magic
     '...' should be '...'", or "disagrees about version of symbol module_layout", or, from Linux 6.4 on,
-    that the size of struct module does not match. `modinfo -F vermagic nvidia-peermem` and `uname -r` show
+    that the size of struct module does not match. `modinfo -F vermagic <module>` and `uname -r` show
     the two kernels.
 
     What to do: Build or install the module for the running kernel, and remove the stale file.

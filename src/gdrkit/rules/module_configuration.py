@@ -36,11 +36,12 @@ def install_override(node: Node, module: str) -> Outcome:
 
     Cost: The module is never loaded through modprobe.
 
-    How to tell: `modprobe --show-depends nvidia_peermem` prints a line that begins with `install`. With
+    How to tell: `modprobe --show-depends <module>` prints a line that begins with `install`. With
     `install ... /bin/false`, modprobe says "Error running install command" and then "Invalid argument".
     With `/bin/true`, it prints nothing and exits 0, but loads nothing.
 
-    What to do: Remove the line, or load the module with `sudo modprobe --ignore-install nvidia_peermem`.
+    What to do: Remove the line that `gdr doctor` names from modprobe.d. Until then,
+    `sudo modprobe --ignore-install <module>` loads the module once.
 
     Why: It is the strong form of a blacklist, used by hardening guides. Distributions use the same kind of
     line to load a renamed module in place of another; that does no harm.
@@ -76,6 +77,7 @@ def install_line(node: Node, module: str) -> Failed | Passed:
         seen=f"install {entry.name} {entry.value} in {where}",
         expected="no install line, or one that loads the module",
         subject=module,
+        advice=f"Remove line {entry.line} of /{entry.file}.",
     )
 
 
@@ -100,12 +102,12 @@ def module_unsupported(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "module 'nvidia_peermem' is unsupported", then "Use --allow-unsupported or set
     allow_unsupported_modules 1 in /etc/modprobe.d/10-unsupported-modules.conf" and "Operation not
-    permitted". The kernel's log has no line about it. `modinfo -F supported nvidia-peermem` prints nothing.
+    permitted". The kernel's log has no line about it. `modinfo -F supported <module>` prints nothing.
 
     What to do: Write `allow_unsupported_modules 1` into
     /etc/modprobe.d/10-unsupported-modules.conf; `sudo gdr fix --steps allow-unsupported --apply` does that.
     Or install the driver from packages that are marked as supported, such as SUSE's
-    nvidia-open-driver-G06-signed-kmp. `sudo modprobe --allow-unsupported nvidia-peermem` loads it once.
+    nvidia-open-driver-G06-signed-kmp. `sudo modprobe --allow-unsupported <module>` loads it once.
 
     Why: SUSE Linux Enterprise Server sets `allow_unsupported_modules 0`. A module that DKMS or NVIDIA's .run
     installer built has no mark; those of SUSE have "yes", those of its partners "external".
@@ -153,10 +155,10 @@ def module_bad_parameter(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Invalid argument" or "Numerical result out of range", and the kernel's log
     says "...: `...' invalid for parameter `...'", or nvidia-peermem's own "invalid peerdirect_support param
-    value ...". `modprobe -c | grep nvidia_peermem` prints the options. A
+    value ...". `modprobe -c | grep <module>` prints the options. A
     parameter that the module does not have is ignored, with a line in the log.
 
-    What to do: Correct the line; `modinfo -p nvidia-peermem` lists the parameters and their types.
+    What to do: Correct the line; `modinfo -p <module>` lists the parameters and their types.
 
     Why: There is a typing error in an options line or on the kernel command line, or the type of a
     parameter changed with the driver's version. Both parameters of nvidia-peermem take only 0 and 1, and

@@ -96,7 +96,7 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded, even where signatures are not enforced.
 
     How to tell: modprobe says "Key was rejected by service", and the kernel's log has no line.
-    `mokutil --list-enrolled --mokx` lists the signer's certificate; `modinfo -F signer nvidia-peermem`
+    `mokutil --list-enrolled --mokx` lists the signer's certificate; `modinfo -F signer <module>`
     prints the signer.
 
     What to do: Sign the module with another key. If the certificate is your own, you can instead remove it
@@ -141,7 +141,7 @@ def module_unsigned(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of unsigned
     module is rejected". That line names no module: it can be any module of a chain.
-    `modinfo nvidia-peermem` prints no `signer:` for an unsigned one. Before Linux 5.4, modprobe says
+    `modinfo <module>` prints no `signer:` for an unsigned one. Before Linux 5.4, modprobe says
     "Required key not available", and the log has no line.
 
     What to do: First make sure that the signed module would then work: `gdr doctor` says where
@@ -186,7 +186,7 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded. The kernel has checked nothing else yet.
 
     How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of module
-    with unavailable key is rejected", which names no module. `modinfo -F signer nvidia-peermem` prints the
+    with unavailable key is rejected", which names no module. `modinfo -F signer <module>` prints the
     signer, which `mokutil --list-enrolled` does not list. Before Linux 5.4, modprobe says "Required key not
     available", and the log has no line.
 

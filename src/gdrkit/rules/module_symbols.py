@@ -120,7 +120,7 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)". The kernel's
     log says "Unknown symbol ... (err -2)", as if the symbol did not exist, although /proc/kallsyms lists
     it; or it says that a module using GPL-only symbols uses symbols of a proprietary module.
-    `modinfo -F license nvidia-peermem` prints the licence.
+    `modinfo -F license <module>` prints the licence.
 
     What to do: Use the driver's open modules, or a driver whose nvidia-peermem is "Dual BSD/GPL".
 
@@ -183,7 +183,7 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Invalid argument", and the kernel's log says "module uses symbol (...) from
     namespace ..., but does not import it" and "Unknown symbol ... (err -22)".
-    `modinfo -F import_ns nvidia-peermem` lists the namespaces that it imports.
+    `modinfo -F import_ns <module>` lists the namespaces that it imports.
 
     What to do: Install a driver version that supports this kernel.
 

@@ -6,9 +6,9 @@ from gdrkit.evidence.target import open_host
 from gdrkit.fabric.ceilings.from_node import node_links as machine_of_node
 from gdrkit.fabric.ceilings.from_topology import node_links
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
+from gdrkit.fabric.ceilings.path_rates import path_rates
 from gdrkit.fabric.ceilings.paths import chain, node_total
 from gdrkit.fabric.ceilings.remarks import remarks
-from gdrkit.fabric.cost.path_rates import path_rates
 from gdrkit.fabric.topology import from_node
 from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.node import Node

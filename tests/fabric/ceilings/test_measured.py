@@ -123,7 +123,7 @@ def test_a_run_on_an_integrated_gpu_uses_host_memory():
 
     assert any("You measured a host-memory run" in sentence for sentence in reading.sentences)
     assert reading.tightest.name == "nic-link"
-    assert "Tuned runs reach 11.14 and more: this is one of them" in reading.sentences[-1]
+    assert "Tuned runs reach 11.14 and more, and so does this one" in reading.sentences[-1]
 
 
 def test_the_run_itself_may_show_that_its_gpu_is_integrated():
@@ -167,6 +167,17 @@ def test_sendrecv_of_two_sparks_with_one_cable():
 
     assert 0.94 < reading.share < 1
     assert "this is the ceiling" in reading.sentences[-1]
+
+
+def test_a_run_of_two_sparks_fits_one_of_their_paths():
+    """TCP over one port cannot reach the first; the second is too slow for both devices of a cable."""
+    fast, slow = (only(spark({"p0", "p1"}), nccl("all_gather", rate)) for rate in (25.67, 9.0))
+
+    assert (
+        "It fits a tuned run of host-mapped (22.3 to 30.1 GB/s); not socket over one port"
+        in fast.sentences[-2]
+    )
+    assert "It fits a tuned run of socket over one port (3.5 to" in slow.sentences[-3]
 
 
 def test_with_a_second_cable_the_links_of_a_spark_are_the_limit():

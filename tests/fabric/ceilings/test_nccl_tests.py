@@ -92,6 +92,26 @@ def test_no_lower_bound_is_stated_for_what_no_published_run_tells(program, size)
     assert "No lower bound" in reading.sentences[-1]
 
 
+SIZES = (2 * GIB, 4 * GIB, 8 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("program", "sizes", "busbw", "words"),
+    [
+        ("all_reduce", SIZES, 365.8, "It fits a tuned run of direct (318.0 to 397.5 GB/s), staged ("),
+        ("all_reduce", SIZES, 365.8, "The rate does not tell them apart."),
+        ("all_gather", SIZES, 300.0, "It fits a tuned run of staged (255.1 to 397.5 GB/s); not direct ("),
+        ("all_gather", SIZES, 130.0, "It fits a tuned run of none of these paths: direct ("),
+        ("all_reduce", (1 << 26, 1 << 27, 1 << 28), 365.8, ""),  # no lower bound, and no path is too slow
+        ("all_gather", SIZES, 700.0, ""),  # more than the network carries, which is said elsewhere
+    ],
+)
+def test_a_rate_is_held_against_each_path_of_the_node(program, sizes, busbw, words):
+    said = " ".join(only(H100, nccl(program, busbw, 4, 8, sizes)).sentences)
+
+    assert words in said and ("a tuned run of" in said) is bool(words)
+
+
 def test_trays_that_stay_below_their_nics_are_told_about_nvlink():
     reading = only(GB200, nccl("all_reduce", 180.0, 2, 4, (GIB, 2 * GIB, 4 * GIB)))
     assert reading.ceiling.high_gb_per_s < 200

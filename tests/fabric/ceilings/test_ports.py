@@ -2,7 +2,8 @@
 
 import pytest
 
-from gdrkit.fabric.ceilings.ports import NetworkPort, efa_port, payload, roce_mtu, tcp_payload
+from gdrkit.fabric.ceilings.ports import NetworkPort, efa_port, payload, tcp_payload
+from gdrkit.facts.roce_mtu import roce_mtu
 
 
 def roce(rate, mtu=None, version=4):

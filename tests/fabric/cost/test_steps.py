@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from gdrkit.fabric.ceilings.gpus import GPUS, rates_of
 from gdrkit.fabric.ceilings.hops import hop_latency
 from gdrkit.fabric.ceilings.interval import between
+from gdrkit.fabric.ceilings.path_rates import PathRate
 from gdrkit.fabric.cost.models import MODELS, CostError, cache_elements, known_model, total_parameters
-from gdrkit.fabric.cost.path_rates import PathRate
 from gdrkit.fabric.cost.steps import (
     TOKENS,
     ParallelLayout,

@@ -153,7 +153,7 @@ def test_gdr_topo_uses_version_and_settings_of_the_log(tmp_path: Path, capsys):
     shown = capsys.readouterr().out
 
     assert "job.log, tree in an NCCL log: 1 GPU, 1 NIC" in shown
-    assert "GPUDirect RDMA with NCCL 2.27.5, NCCL_NET_GDR_LEVEL=PHB" in shown
+    assert "GPUDirect RDMA with NCCL 2.27.5 (the job's), NCCL_NET_GDR_LEVEL=PHB" in shown
     assert "the NIC's side does not support it" in shown
 
 

@@ -11,11 +11,11 @@ from gdrkit.fabric.topology.saved import of_node
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.nvidia_smi import smi_topology
-from gdrkit.facts.rdma import Pair
+from gdrkit.facts.rdma import Pair, distance
 from gdrkit.formats import topo_matrix
 from gdrkit.html.pairs import pair_views
 from gdrkit.node import Node
-from gdrkit.programs.nccl.distance_rules import pair_distant
+from gdrkit.programs.nccl.distance_rules import gdr_level_too_low, pair_distant
 from gdrkit.programs.nccl.releases import NEWEST
 from gdrkit.report.programs import program_lines
 from gdrkit.rules.engine import judge
@@ -99,6 +99,26 @@ def test_verdict_and_topology_agree_whether_a_far_nic_is_reached_directly(
     (pair,) = [one for one in topo(made).pairs if (one.gpu, one.net) == (FAR.gpu, FAR.device)]
 
     assert isinstance(judge(made, pair_distant, FAR), kind)
+    assert [one.direct if one else None for one in (pair.send, pair.receive)] == [direct, direct]
+
+
+@pytest.mark.parametrize(
+    ("word", "conf", "kind", "direct"),
+    [
+        ("NV18", "NCCL_NET_GDR_LEVEL=PIX\n", Passed, True),
+        ("SYS", "NCCL_NET_GDR_LEVEL=PIX\n", Failed, False),
+        ("", "NCCL_NET_GDR_LEVEL=PIX\n", Unknown, None),
+        ("NV18", "NCCL_NET_GDR_LEVEL=PIX\nNCCL_PXN_DISABLE=1\n", Failed, False),
+        ("NV18", "NCCL_NET_GDR_LEVEL=LOC\n", Failed, False),  # too low for the GPU near the NIC, too
+    ],
+)
+def test_a_level_below_the_distance_costs_nothing_where_another_gpu_sends(
+    word: str, conf: str, kind: type[Outcome], direct: bool | None
+):
+    made = node(word, conf=conf).after("NUMA", [distance.becomes("SYS", FAR)])
+    (pair,) = [one for one in topo(made).pairs if (one.gpu, one.net) == (FAR.gpu, FAR.device)]
+
+    assert isinstance(judge(made, gdr_level_too_low, FAR), kind)
     assert [one.direct if one else None for one in (pair.send, pair.receive)] == [direct, direct]
 
 

@@ -18,7 +18,7 @@ from gdrkit.fabric.ceilings.node_links import (
     PairLinks,
     UpstreamLink,
 )
-from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port, roce_mtu
+from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port
 from gdrkit.facts import pci
 from gdrkit.facts.gpu import gpu_support, is_coherent, is_integrated
 from gdrkit.facts.pci_path import Segment, links_to_root
@@ -30,14 +30,13 @@ from gdrkit.facts.rdma import (
     below_common_bridge,
     distance,
     is_virtual_function,
-    netdev,
     nics,
     phys_port_name,
     ports,
 )
 from gdrkit.facts.rdma import RdmaPort as _Port
+from gdrkit.facts.roce_mtu import interface_mtu, roce_mtu
 from gdrkit.formats.pci_express import Express
-from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.unusable import unusable_gpu
@@ -108,7 +107,7 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
         card = "ConnectX-7"
     known = if_missing((), ports, node, device.name)
     port = _active_port(known)
-    mtu = if_missing(None, _interface_mtu, node, device.name, port.number) if port else None
+    mtu = if_missing(None, interface_mtu, node, device.name, port.number) if port else None
     return NicFunction(
         name=device.name,
         card=card or device.pci_address[:-2] or device.name,
@@ -133,18 +132,13 @@ def _down(known: tuple[_Port, ...]) -> str:
     return states[0] if states and all(state in DOWN for state in states) else ""
 
 
-def _interface_mtu(node: Node, device: str, number: int) -> int | None:
-    text = node.text(f"sys/class/net/{netdev(node, device, number)}/mtu").strip()
-    return whole_number(text)
-
-
 def _efa(node: Node, device: RdmaDevice, port: _Port) -> NetworkPort | None:
     """The port of an Elastic Fabric Adapter, whose PCI id tells its rate; None for any other device."""
     found = if_missing(None, pci.device_at, node, device.pci_address) if device.pci_address else None
     return efa_port(found.vendor, found.device, port.rate_gbit_per_s) if found is not None else None
 
 
-def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:
+def _port(node: Node, port: _Port, mtu: int | None) -> NetworkPort:
     """Linux: drivers/infiniband/core/sysfs.c, rate_show(), writes `400 Gb/sec (4X NDR)`."""
     ethernet = port.link_layer == "Ethernet"
     rate = if_missing("", node.text, f"{CLASS}/{port.device}/ports/{port.number}/rate")
@@ -152,7 +146,7 @@ def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:
     return NetworkPort(
         rate_gbit_per_s=port.rate_gbit_per_s,
         link_layer=port.link_layer,
-        mtu_bytes=roce_mtu(interface_mtu) if ethernet and interface_mtu else None,
+        mtu_bytes=roce_mtu(mtu) if ethernet and mtu else None,
         generation=generation[1] if generation and not ethernet else "",
     )
 

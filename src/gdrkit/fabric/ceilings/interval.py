@@ -27,6 +27,10 @@ class Interval(Struct, frozen=True):
     def __contains__(self, gb_per_s: float) -> bool:
         return self.low_gb_per_s <= gb_per_s <= self.high_gb_per_s
 
+    def __str__(self) -> str:
+        low, high = self.low_gb_per_s, self.high_gb_per_s
+        return f"{low:.1f} to {high:.1f} GB/s" if low else f"at most {high:.1f} GB/s"
+
     def scaled(self, low: float, high: float | None = None) -> Interval:
         """Each bound by its own factor."""
         return between(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))

@@ -116,7 +116,7 @@ def _verdict(share: float, gb_per_s: float, ceiling: Interval, tightest: Limit) 
         return f"{at}. No lower bound of tuned runs is known for this operation and size."
     if share >= CLOSE:
         return f"{at}: this is the ceiling, and tuning cannot raise it."
-    return f"{at}. Tuned runs reach {ceiling.low_gb_per_s:.2f} and more: this is one of them."
+    return f"{at}. Tuned runs reach {ceiling.low_gb_per_s:.2f} and more, and so does this one."
 
 
 def plateau(rates: Mapping[int, float]) -> tuple[float | None, tuple[str, ...]]:

@@ -8,7 +8,7 @@ of the node."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from gdrkit.fabric.ceilings.gpus import rates_of
 from gdrkit.fabric.ceilings.interval import Interval, between
 from gdrkit.fabric.ceilings.measured_rate import ROUNDING, MeasuredRate, judged, plateau, reading
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks
+from gdrkit.fabric.ceilings.path_rates import path_rates
 from gdrkit.formats.nccl_tests import NcclTest, Timing
 
 NEAREST = (CommonPoint.SWITCH, CommonPoint.ROOT_COMPLEX, CommonPoint.UNKNOWN, CommonPoint.SOCKETS)
@@ -183,6 +184,8 @@ def _between_nodes(
     if bounds is None:
         return judged(what, gb_per_s, None, None, notes)
     ceiling, more_notes = _ceiling(run, _tuned(run, bounds), shape, gb_per_s)
+    if gb_per_s <= ceiling.high_gb_per_s * ROUNDING:
+        more_notes += _fitting(machine, run, shape, gb_per_s)
     found = judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
     if gb_per_s >= ceiling.low_gb_per_s:
         return found
@@ -198,6 +201,39 @@ def _tuned(run: NcclTest, ring: Interval) -> Interval:
     if not large or run.program not in RING_OPERATIONS:
         return between(0.0, ring.high_gb_per_s)
     return between(min(ring.low_gb_per_s, ring.high_gb_per_s * TUNED_SHARE), ring.high_gb_per_s)
+
+
+# -- which paths such a rate fits -------------------------------------------------------------------
+
+PATH_WORDS = {"socket": "socket over one port"}
+
+
+def _fitting(machine: NodeLinks, run: NcclTest, shape: RunShape, gb_per_s: float) -> tuple[str, ...]:
+    """A sentence on which of the node's paths a rate fits as that of a tuned run; where no lower bound of
+    tuned runs is known, only on those that are too slow for it. None where that tells nothing.
+
+    A slow run of one path looks as a tuned run of another, so a rate never shows which one was used."""
+    known = path_rates(machine, shape.per_node or 1)
+    bounds = {
+        PATH_WORDS.get(path.name, path.name): _ceiling(run, _tuned(run, path.rate), shape, gb_per_s)[0]
+        for path in known
+        if path.possible
+    }
+    too_slow = {name for name, one in bounds.items() if gb_per_s > one.high_gb_per_s * ROUNDING}
+    if not all(one.low_gb_per_s for one in bounds.values()):
+        excluded = _listed(bounds, too_slow)
+        return (f"It is faster than these paths: {excluded}.",) if excluded else ()
+    fits = {name for name, one in bounds.items() if name not in too_slow and gb_per_s >= one.low_gb_per_s}
+    others = _listed(bounds, bounds.keys() - fits)
+    if not fits:
+        return (f"It fits a tuned run of none of these paths: {others}.",) if others else ()
+    rest = f"; not {others}" if others else ""
+    alike = ". The rate does not tell them apart" if len(fits) > 1 else ""
+    return (f"It fits a tuned run of {_listed(bounds, fits)}{rest}{alike}.",)
+
+
+def _listed(bounds: Mapping[str, Interval], names: Set[str]) -> str:
+    return ", ".join(f"{name} ({one})" for name, one in bounds.items() if name in names)
 
 
 # -- NVLink between nodes --------------------------------------------------------------------------

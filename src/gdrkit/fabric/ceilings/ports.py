@@ -48,15 +48,10 @@ INFINIBAND_MTU, ROCE_MTU = (2048, 4096), (1024, 4096)
 """The range of path MTUs where they are not readable. A subnet manager sets 2048 or 4096 (opensm(8),
 partition configuration); an Ethernet MTU of 1500 leads to 1024."""
 
-MTUS = (4096, 2048, 1024, 512, 256)
 DOWN = ("DOWN", "INIT", "ARMED")
 """States in which a port carries no data: InfiniBand Architecture Specification 1, 7.2.7, and Linux
 drivers/infiniband/core/sysfs.c, state_show(). ACTIVE_DEFER may end at any moment; NOP does not show a
 state."""
-
-ROCE_RESERVE_BYTES = 40 + 8 + 12 + 4 + 28 + 4
-"""What Linux reserves for headers before it rounds an interface's MTU down: include/rdma/ib_addr.h,
-iboe_get_mtu()."""
 
 
 class NetworkPort(Struct, frozen=True, kw_only=True):
@@ -80,11 +75,6 @@ def efa_port(vendor: str, device: str, rate_gbit_per_s: float) -> NetworkPort | 
     if known is None or vendor != AMAZON:
         return None
     return NetworkPort(rate_gbit_per_s=max(known, rate_gbit_per_s), link_layer="EFA")
-
-
-def roce_mtu(interface_mtu: int) -> int | None:
-    """The RDMA MTU that Linux derives from an interface's MTU; None if not even 256 bytes fit."""
-    return next((mtu for mtu in MTUS if interface_mtu - ROCE_RESERVE_BYTES >= mtu), None)
 
 
 def payload(port: NetworkPort) -> Interval:

@@ -17,6 +17,7 @@ from gdrkit.fabric.ceilings.node_links import (
     own_links,
 )
 from gdrkit.fabric.ceilings.paths import chain
+from gdrkit.facts.roce_mtu import MTUS
 from gdrkit.formats.gpu_slot import gpu_slot
 
 NEARLY_ALL = 0.9
@@ -45,7 +46,7 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
 
 def _small_packets(machine: NodeLinks) -> Iterator[str]:
     """A remark on RoCE ports whose interface allows smaller packets than RoCE has."""
-    largest = ports.MTUS[0]
+    largest = MTUS[0]
     by_mtu: dict[tuple[int, int], list[NicFunction]] = {}
     for function in (one for functions in machine.cards.values() for one in functions if one.active):
         port, mtu = function.port, function.interface_mtu

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from gdrkit.fabric.ceilings.gpus import GpuRates
+from gdrkit.fabric.ceilings.path_rates import PathRate
 from gdrkit.fabric.cost.models import ModelShape, WeightType, total_parameters
-from gdrkit.fabric.cost.path_rates import PathRate
 from gdrkit.fabric.cost.steps import (
     COMPUTE_EFFICIENCY,
     MEMORY_EFFICIENCY,

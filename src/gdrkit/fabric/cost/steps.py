@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from gdrkit.fabric.ceilings.chain import PathName
 from gdrkit.fabric.ceilings.gpus import GpuRates
+from gdrkit.fabric.ceilings.path_rates import PathRate
 from gdrkit.fabric.cost.models import (
     WEIGHT_BYTES,
     CostError,
@@ -28,7 +29,6 @@ from gdrkit.fabric.cost.models import (
     head_parameters,
     total_parameters,
 )
-from gdrkit.fabric.cost.path_rates import PathRate
 
 StepName = Literal["decode", "prefill", "training"]
 Fraction = Annotated[float, Meta(ge=0, le=1)]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.fabric.topology import from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import Topology
+from gdrkit.facts.libraries import nccl_version
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node, if_missing
@@ -31,7 +32,8 @@ class TopologyFileKind(enum.StrEnum):
 class SavedTopology(Struct, frozen=True):
     """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
     it was not read from a file, and `placement` is the topology file that NCCL reads on it. A log has the
-    version and settings of its job, a node those for all jobs, None where they were not collected."""
+    version and settings of its job, a node its installed version, "" if none is known, and the settings for
+    all jobs, None where they were not collected."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
@@ -48,22 +50,23 @@ def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
     graph = from_node.topology(node, ask_driver=ask_driver)
     file: XmlNode | None = None
     settings = if_missing(None, _settings, node)
+    version = if_missing("", nccl_version, node)
     try:
         name = topology_file(node)
         file = topology_system(node)
         from_nccl_xml.topology(file)
     except EvidenceAbsent:
-        return SavedTopology(graph, node=node, environment=settings)
+        return SavedTopology(graph, node=node, version=version, environment=settings)
     except EvidenceMissing as error:
         if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
-            return SavedTopology(graph, node=node, environment=settings)
+            return SavedTopology(graph, node=node, version=version, environment=settings)
         file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
     except FormatError as error:
         file, note = None, f"/{name}: {error}; NCCL's path types are those of the kernel's tree"
     else:
         note = f"NCCL's path types are those of /{name}, which NCCL reads instead of the kernel's tree"
     graph = replace(graph, notes=(*graph.notes, note))
-    return SavedTopology(graph, node=node, placement=file, environment=settings)
+    return SavedTopology(graph, node=node, placement=file, version=version, environment=settings)
 
 
 def _settings(node: Node) -> dict[str, str]:

@@ -35,6 +35,14 @@ def copies(node: Node) -> tuple[LibraryCopy, ...]:
     )
 
 
+def installed_or_newest(node: Node) -> tuple[str, tuple[Missing, ...]]:
+    """The installed NCCL; where none was collected, the newest, and the evidence that would make it sure."""
+    try:
+        return nccl_version(node), ()
+    except EvidenceMissing as error:
+        return NEWEST, (error.missing,)
+
+
 NCCL = Consumer(
     name="nccl",
     title="NCCL",

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.gpu import is_coherent, is_integrated
-from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.pci import PciGpu, gpu_at
 from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
@@ -14,7 +13,7 @@ from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.programs.environment import NCCL_CONF, Environment, ProgramSetting, environment, nccl_sources
 from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by
-from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.consumer import NCCL, installed_or_newest
 from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.programs.nccl.log import nccl_logs
 from gdrkit.programs.nccl.releases import NEWEST, release
@@ -48,7 +47,8 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
 def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
     """NCCL_NET_GDR_LEVEL forbids the direct path over the distance of this pair.
 
-    Cost: Every byte of this pair is copied through host memory.
+    Cost: Every byte of this pair is copied through host memory. None where a GPU with NVLink to this one,
+    which the level allows at the NIC, sends for it (PXN).
 
     How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL`), and the pair is
     farther apart than it allows (`nvidia-smi topo -m`). With NCCL_DEBUG_SUBSYS=NET, the log may say
@@ -73,6 +73,8 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
         kind = _type_of(node, subject, found.nccl_version) if level != "LOC" else "PIX"
         if kind is None or allows(level, kind) or (kind == "P2C" and level in ("PIX", "PXB")):
             return None
+        if isinstance(subject, Pair) and _sent_within(node, subject, found, level):
+            return None
         return Failed(
             seen=f"{NAME}={setting.value} in {node.describe_line(setting.source, setting.line)}"
             + (f", pair at {kind}" if level != "LOC" else ""),
@@ -83,6 +85,18 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
 
     failed = first_wrong(node, NAME, wrong) or (_refused_in_log(node) if subject == "node" else None)
     return failed or Passed(f"{NAME} allows it or is not set")
+
+
+def _sent_within(node: Node, pair: Pair, settings: Environment, level: str) -> bool:
+    """Whether a GPU that a level allows at the NIC sends for the one of a pair."""
+    from gdrkit.programs.nccl.pxn import sender
+
+    version = settings.nccl_version or installed_or_newest(node)[0]
+
+    def is_near(other: Pair) -> bool:
+        return allows(level, _type_of(node, other, version) or "SYS")
+
+    return sender(node, pair, version, settings, is_near) is not None
 
 
 def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
@@ -213,8 +227,6 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
 
 FAR = "NODE or SYS"
 
-LEVEL = "NCCL_NET_GDR_LEVEL"
-
 
 @rule(
     "pair-distant",
@@ -241,8 +253,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     instead of the tree that the kernel shows. Without a look at the job, the answer is unknown there.
 
     This check reads only /etc/nccl.conf; the environment of a job may set another value. A GPU with NVLink
-    to one that is near the NIC is not too far: NCCL sends through that one (PXN, from 2.12 on). Where NVLink
-    is not known (`nvidia-smi topo -m`), the answer is not either.
+    to one near the NIC is not too far: NCCL sends through that one (PXN, from 2.12 on), if NVLink is known.
 
     Why: The default of NCCL_NET_GDR_LEVEL is PXB: NCCL uses the direct path only if no traffic crosses the
     CPU. PHB and NODE of nvidia-smi are both PHB for NCCL. UCX and your own programs have no such rule: they
@@ -256,7 +267,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         return Passed(how_far)
     gpu = gpu_at(node, pair.gpu)
     settings = _settings(node)
-    version, lacking = _version(node)
+    version, lacking = installed_or_newest(node)
     if _near_by_c2c(node, gpu, how_far, version, settings):
         near = f"{how_far}, and NCCL {version} treats a NIC at the GPU's own CPU as near"
         return Passed(near, lacking=lacking)
@@ -294,7 +305,7 @@ def _advice(node: Node, gpu: PciGpu | None, needed: str) -> str:
     if gpu and if_missing(False, is_integrated, node, gpu):
         return "Nothing: this GPU has no memory of its own, so that no NIC and no level gives a direct path."
     return (
-        f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and measure: "
+        f"Use a NIC below the GPU's PCIe switch. If there is none, set `{NAME}={needed}` and measure: "
         "through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU."
     )
 
@@ -345,16 +356,8 @@ def _check_own_topology(node: Node, pair: Pair) -> None:
 
 def _level(settings: Environment) -> str:
     """The farthest level at which NCCL uses the direct path. NCCL ignores a value that it does not know."""
-    given = settings.get(LEVEL)
+    given = settings.get(NAME)
     return (gdr_level(given.value) if given else None) or "PXB"
-
-
-def _version(node: Node) -> tuple[str, tuple[Missing, ...]]:
-    """The installed NCCL; where none was collected, the newest, and the evidence that would make it sure."""
-    try:
-        return nccl_version(node), ()
-    except EvidenceMissing as error:
-        return NEWEST, (error.missing,)
 
 
 def _near_by_c2c(node: Node, gpu: PciGpu | None, how_far: str, version: str, settings: Environment) -> bool:

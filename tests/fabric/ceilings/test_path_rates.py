@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.ceilings.from_node import node_links
-from gdrkit.fabric.cost.path_rates import path_rates
+from gdrkit.fabric.ceilings.path_rates import path_rates
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 
