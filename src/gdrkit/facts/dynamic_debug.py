@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.formats.regex import regex
 from gdrkit.messages import kernel
 
 _FLAGS = "pmfsltd_"  # the letters of all versions; those that came later are not told apart
 _OLD_FLAGS = "pmflt_"
+_QUOTING = regex(r"[\"'\\]")
 _KEYS = ("func", "file", "module", "format")
 
 
@@ -22,7 +24,7 @@ def answer(query: str) -> tuple[str, ...] | None:
         words = part.split()
         if not words or words[0].startswith("#"):
             continue
-        said = _of_one(words)
+        said = None if _QUOTING.search(part) else _of_one(words)
         if said is None:
             return None
         lines += said
@@ -30,8 +32,6 @@ def answer(query: str) -> tuple[str, ...] | None:
 
 
 def _of_one(words: list[str]) -> tuple[str, ...] | None:
-    if any(letter in word for word in words for letter in "\"'\\"):
-        return None
     *specification, flags = words
     if flags[0] not in "+-=":
         return kernel.BAD_FLAG_OPERATOR.say(letter=flags[0], flags=flags), kernel.BAD_FLAGS.say()
