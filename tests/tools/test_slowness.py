@@ -9,9 +9,11 @@ import re
 from itertools import islice
 
 import pytest
+from tools.fuzz.parsers import _tally
 from tools.fuzz.slowness import GROWTH, LETTERS, LINES, OPENINGS, Repeated, drawn, inputs, worst_of
 from tools.fuzz.target import Parser, Sample, limited
 
+from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.evidence.bundle import without_complaints
 from gdrkit.explain.blocks import command_of
 from gdrkit.explain.lines import clean, without_comment_mark
@@ -28,12 +30,23 @@ from gdrkit.formats.nccl_tests import parse_nccl_tests
 from gdrkit.formats.perftest import parse_perftest
 from gdrkit.formats.topo_matrix import parse as parse_matrix
 from gdrkit.formats.ucx_proto import read_tables
+from gdrkit.jobs.line_counts import _screen
 from gdrkit.messages import registration
 from gdrkit.programs.nccl.log_lines import frame
 from gdrkit.programs.ucx.proto_tables import _SHARE
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.unread_settings import unread_faults
 from tests.work import steps
+
+
+def job_of_hosts(hosts):
+    """As many hosts as characters. A thousand are ordinary."""
+    log = "".join(
+        f"h{number}:10:11 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+        for number in range(len(hosts))
+    )
+    _tally(log.encode())
+
 
 SHORT_LINES = {
     "nccl-tests": (parse_nccl_tests, "\n", 4),
@@ -44,6 +57,7 @@ SHORT_LINES = {
     "a file to check": (lambda text: check(text.encode(), "a file"), "\n", 22),
     "a host list": (expand, "a\n", 30),
     "a product": (rates_of, "on ", 12),
+    "a job of many hosts": (job_of_hosts, "x", 2000),
     "overlapping matrices": (parse_matrix, "\tGPU0\tNI C0\tCPU Affinity\n", 80),
 }
 """Readers of lines, a short line that says nothing, and the steps that it may take."""
@@ -71,6 +85,8 @@ LONG = {
     "indented lines of a post": (read, f"{BLANKS}POE\n" * 950),
     "a symbol in one line": (has_peer_api, "\tib_register_peer_memory_client" * (1 << 15)),
     "mentions of a setting": (mentions, "NCCL_DEBUG=a999\n" * (1 << 16)),
+    "arguments of a kernel": (lambda text: without_secrets(text.encode(), "proc/cmdline"), "${" * (1 << 18)),
+    "lines of a screen": (_screen().split, " " * 20000),
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),
     "a product": (VGPU_NAME.search, "A" * 20000),
     "transports": (_SHARE.findall, "a" * 60000),

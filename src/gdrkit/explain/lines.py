@@ -91,9 +91,9 @@ _CORE = (
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
     r"|CA '[\w.-]+'$|Infiniband device '[\w.-]+' port \d+ status:"
-    r"|\s++(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
-    r"|Link layer|Physical state|Base lid): |\s++State: (?:Active|Down|Initializing|Armed)\b|\s++Port \d+:$"
-    r"|hca_id:|\s++(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
+    r"|hca_id:|\s++(?:(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
+    r"|Link layer|Physical state|Base lid): |State: (?:Active|Down|Initializing|Armed)\b|Port \d+:$"
+    r"|(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):)"
     r"|\w{1,40}\.(?:c|cc|h|inl):\d{1,5} {1,8}UCX {1,8}[A-Z]{4,5} "  # ucs_log() without a time
     r"|\|? {0,40}+[\w .-]{0,60}(?:inter-node|intra-node|self) cfg#\d+"  # UCX_PROTO_INFO
     r"|\| {0,8}(?:remote memory (?:write|read)|(?:\w+ )?\w+ message) by ucp_"
