@@ -60,7 +60,6 @@ SOURCES: dict[str, dict[str, str]] = {
     },
     "docs/machines.md": {"Machines of another hand": "the machine's limit"},
     "docs/testing.md": {
-        "Fuzzing": "a search that was run once, as named",
         "How a change is judged": "the limits of tools/mutate.py",
     },
     "docs/topo.md": {"What each source shows": "MAX_BYTES of formats/xml_text.py"},

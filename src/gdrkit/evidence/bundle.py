@@ -48,6 +48,8 @@ COMPLAINTS = (
     "no journal files were found",
 )
 """Substrings, in lower case, of error messages that programs print instead of their output."""
+SHORTEST = min(map(len, COMPLAINTS))
+"""No shorter line is an error message. A hostile output has a million of them."""
 
 
 def complaint(data: bytes | memoryview) -> str:
@@ -68,7 +70,9 @@ def complaint(data: bytes | memoryview) -> str:
 def without_complaints(data: bytes | memoryview) -> bytes:
     """The output without the lines that are error messages."""
     lines = bytes(data).splitlines(keepends=True)
-    return b"".join(line for line in lines if not _known(line.decode("utf-8", "replace")))
+    return b"".join(
+        line for line in lines if len(line) < SHORTEST or not _known(line.decode("utf-8", "replace"))
+    )
 
 
 def _lines(part: bytes, whole: bool) -> list[str]:

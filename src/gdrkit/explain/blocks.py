@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from itertools import dropwhile
 
 from msgspec import Struct
 
@@ -87,14 +88,18 @@ def command_of(text: str) -> tuple[tuple[str, ...], bool]:
     text = re.sub(r"\d?>(?:&\d|\s*/dev/null)|<\s*/dev/null", "", text)
     first, *others = re.split(r"\|(?!\|)", re.split(r"&&|\|\||;", text)[0])
     words = [word.strip("'\"") for word in first.split()]
-    while words and (words[0] in ("sudo", "time", "env", "command") or re.match(r"\w+=|-E$", words[0])):
-        words = words[1:]
+    words = list(dropwhile(_precedes_command().match, words))
     if words:
         words[0] = words[0].rpartition("/")[2]
     harmless = all(
         other.split()[:1] in ([], ["cat"], ["less"], ["more"], ["tee"], ["sort"]) for other in others
     )
     return tuple(words), not harmless
+
+
+@functools.cache
+def _precedes_command() -> re.Pattern[str]:
+    return re.compile(r"(?:sudo|time|env|command|-E)$|\w+=")
 
 
 @functools.cache

@@ -30,16 +30,16 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"#|\s+\d+\s+\d+\s",
     ),
     (
-        r"(?:NIC )?Legend:$|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR) +="
-        r"|\s+GPU0(?:\s+(?:GPU|NIC|mlx|ib|roce)\w*)*\s+CPU Affinity"
+        r"(?:NIC )?Legend:$|\s++(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR) +="
+        r"|\s++GPU0(?:\s+(?:GPU|NIC|mlx|ib|roce)\w*)*\s+CPU Affinity"
         r"|\s{0,4}GPU\d+\s+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS|OK|[CGT]?NS|DR)\s",
         r"\s{0,4}(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+NIC\d+: "
         r"|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR|U) +=",
     ),
     (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
     (
-        r"\s*#bytes +#iterations|\s+(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|initializing CUDA$"
-        r"|\* Waiting for client to connect|Listing all CUDA devices|Picking device No|creating CUDA Ctx",
+        r"\s*#bytes +#iterations|\s++(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|Picking device No"
+        r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx",
         r"-{20}|\*{20}| [A-Z][\w. ]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
         r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating",
     ),
@@ -54,7 +54,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"|cudaMemcpyPeer / cudaMemcpy between GPU",
         r"\s+(?:D\\D|GPU|CPU)\s|\s+\d+\s+[\d.]+|\*\*\*NOTE",
     ),
-    (r"\s+device\s+node GUID$", rf"\s+-+\s+-+$|\s+{_NAME}\s+[0-9a-f]{{16}}$"),
+    (r"\s++device\s+node GUID$", rf"\s+-+\s+-+$|\s+{_NAME}\s+[0-9a-f]{{16}}$"),
     (r"DEV\s+PORT\s+INDEX\s+GID\b", rf"---|{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
     (rf"{_NAME}\t\d{{1,3}}\t\d{{1,4}}\t[0-9a-f:]{{39}}\s", rf"{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
     (r"Settings for \S+:$", _INDENTED),
@@ -64,7 +64,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"DCBX mode: |Priority trust state: |PFC configuration:$",
         r"\s+\S|[A-Z]\w+ \w+.*:|default priority:|dscp2prio mapping:|tc: ",
     ),
-    (r"\s+(?:[rt]x_prio\d_\w+|rx_discards_phy|rx_out_of_buffer): \d+$", r"\s+\w+: \d+$"),
+    (r"\s++(?:[rt]x_prio\d_\w+|rx_discards_phy|rx_out_of_buffer): \d+$", r"\s+\w+: \d+$"),
     (r"\| NVIDIA-SMI \d|\| +\d+ +(?:NVIDIA|Tesla|Quadro|GRID) ", _TABLE),
     (r"\+-{20,}\+?-*\+?", _TABLE),
     (
@@ -102,7 +102,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"\w{3,30}\(.{0,300}\)\s+= (?:-1 E[A-Z]+|-?\d+|0x)", r"\+\+\+ "),
     (r"(?:PRETTY_NAME|NAME|VERSION_ID)=\"", r"[A-Z_]+="),
     (
-        r"\s+(?:state|phys_state|active_mtu|max_mtu|link_layer|sm_lid|port_lid|port_lmc|base lid|phys state"
+        r"\s++(?:state|phys_state|active_mtu|max_mtu|link_layer|sm_lid|port_lid|port_lmc|base lid|phys state"
         r"|Link layer|Link detected|Speed|Duplex|Port GUID):\s",
         r"\s+[\w -]+:\s",
     ),

@@ -91,11 +91,11 @@ _CORE = (
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
     r"|CA '[\w.-]+'$|Infiniband device '[\w.-]+' port \d+ status:"
-    r"|\s+(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
-    r"|Link layer|Physical state|Base lid): |\s+State: (?:Active|Down|Initializing|Armed)\b|\s+Port \d+:$"
-    r"|hca_id:|\s+(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
+    r"|hca_id:|\s++(?:(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
+    r"|Link layer|Physical state|Base lid): |State: (?:Active|Down|Initializing|Armed)\b|Port \d+:$"
+    r"|(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):)"
     r"|\w{1,40}\.(?:c|cc|h|inl):\d{1,5} {1,8}UCX {1,8}[A-Z]{4,5} "  # ucs_log() without a time
-    r"|\|? {0,40}[\w .-]{0,60}(?:inter-node|intra-node|self) cfg#\d+"  # UCX_PROTO_INFO
+    r"|\|? {0,40}+[\w .-]{0,60}(?:inter-node|intra-node|self) cfg#\d+"  # UCX_PROTO_INFO
     r"|\| {0,8}(?:remote memory (?:write|read)|(?:\w+ )?\w+ message) by ucp_"
     r"|\| {0,8}rendezvous data (?:send|fetch|drop)\b"
     r"|\|(?: *\d+ *\|)? *(?:\d+ +)?\d+[KMG]?(?:\.\.(?:inf|\d+[KMG]?))? +\| [(\w]"
@@ -156,8 +156,8 @@ _PATTERNS = {
         rf"(?:.{{0,200}}?\s)??(?P<fields>{_FIELD}.*)"
     ),
     "field": regex(rf"\s(?={_FIELD})"),
-    "comment": regex(r"\s*(?:#|//) ?(?=\S)"),
-    "arrow": regex(r"(?:\s+(?:\u2190|<--|<==|\u25c4)|\s{2,}<-\s).*$"),
+    "comment": regex(r"^\s*(?:#|//) ?(?=\S)"),
+    "arrow": regex(r"(?<!\s)(?:\s++(?:\u2190|<--|<==|\u25c4)|\s{2,}+<-\s).*$"),
     "emphasis": regex(r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*"),
     "colour": regex(r"\x1b\[[0-9;?]*[A-Za-z]"),
     "advice": regex(

@@ -88,10 +88,11 @@ def _form(name: str) -> re.Pattern[str]:
 
 def commands_of(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a Dockerfile, a script or a manifest, each with its number: those that a backslash joins
-    are one, without the comments between them, as docs.docker.com, Dockerfile reference, describes."""
+    are one, without the comments between them, as docs.docker.com, Dockerfile reference, describes. An empty
+    line is none."""
     first, joined = 0, ""
     for number, line in enumerate(text.split("\n"), 1):
-        if first and line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#") if first else not line:
             continue
         first, joined = first or number, f"{joined} {line.strip()}" if joined else line
         if joined.endswith("\\") and len(joined) < LINE_CHARACTERS:

@@ -6,12 +6,15 @@ Source: Linux lib/dynamic_debug.c, ddebug_exec_queries(), ddebug_parse_flags() a
 
 from __future__ import annotations
 
+import functools
 import re
 
+from gdrkit.formats.regex import regex
 from gdrkit.messages import kernel
 
 _FLAGS = "pmfsltd_"  # the letters of all versions; those that came later are not told apart
 _OLD_FLAGS = "pmflt_"
+_QUOTING = regex(r"[\"'\\]")
 _KEYS = ("func", "file", "module", "format")
 
 
@@ -22,7 +25,7 @@ def answer(query: str) -> tuple[str, ...] | None:
         words = part.split()
         if not words or words[0].startswith("#"):
             continue
-        said = _of_one(words)
+        said = None if _QUOTING.search(part) else _of_one(words)
         if said is None:
             return None
         lines += said
@@ -30,11 +33,9 @@ def answer(query: str) -> tuple[str, ...] | None:
 
 
 def _of_one(words: list[str]) -> tuple[str, ...] | None:
-    if any(letter in word for word in words for letter in "\"'\\"):
-        return None
     *specification, flags = words
     if flags[0] not in "+-=":
-        return kernel.BAD_FLAG_OPERATOR.say(letter=flags[0], flags=flags), kernel.BAD_FLAGS.say()
+        return _bad_operator(flags)
     for letter in flags[1:]:
         if letter not in _FLAGS:
             return kernel.UNKNOWN_FLAG.say(letter=letter), kernel.BAD_FLAGS.say()
@@ -43,3 +44,8 @@ def _of_one(words: list[str]) -> tuple[str, ...] | None:
     keys = specification[::2]
     known = len(specification) % 2 == 0 and len({*keys}) == len(keys) and all(key in _KEYS for key in keys)
     return () if known else None
+
+
+@functools.lru_cache(maxsize=64)
+def _bad_operator(flags: str) -> tuple[str, ...]:
+    return kernel.BAD_FLAG_OPERATOR.say(letter=flags[0], flags=flags), kernel.BAD_FLAGS.say()

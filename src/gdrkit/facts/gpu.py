@@ -213,7 +213,7 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return False
 
 
-VGPU_NAME = regex(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$|\bGRID ")
+VGPU_NAME = regex(r"\b[^\WA-Z]*+[A-Z]\w*+(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$|\bGRID ")
 """A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
 `GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
 _LIKE_A_VGPU = regex(r"-\d{1,3}(?:[ABCQ]\w*)?$")

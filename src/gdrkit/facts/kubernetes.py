@@ -143,7 +143,7 @@ def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str
                 yield entry.value.line, entry.key, entry.value.text, key
             else:
                 yield from _settings_below(entry.value, entry.key)
-    elif isinstance(value, Scalar):
+    elif isinstance(value, Scalar) and "=" in value.text:
         first = value.line + ("\n" in value.text and not value.quoted)  # a block begins below its key
         for number, line in enumerate(value.text.split("\n"), first):
             if not line.lstrip().startswith("#"):

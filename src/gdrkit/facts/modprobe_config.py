@@ -234,17 +234,17 @@ class _Directives:
         for number, last, whole in _lines(text):
             line = whole.partition("\0")[0]
             if line and not line.startswith("#"):
+                word, rest = _token(line)
+                name, rest = _token(rest)
                 self._count += 1
-                self._patterns += _is_pattern(_token(_token(line)[1])[0])
+                self._patterns += _is_pattern(name)
                 if self._count > DIRECTIVES_LIMIT or self._patterns > PATTERNS_LIMIT:
                     raise FormatError("more lines in modprobe's configuration than any machine has")
-                if _token(line)[0] and not self._directive(line, file, number):
-                    self.lists["ignored"].append(Directive(_token(line)[0], line, file, last))
+                if word and not self._directive(word, name, rest, file, number):
+                    self.lists["ignored"].append(Directive(word, line, file, last))
 
-    def _directive(self, line: str, file: str, number: int) -> bool:
+    def _directive(self, word: str, name: str, rest: str, file: str, number: int) -> bool:
         """Collect one line; False if modprobe complains about it."""
-        word, rest = _token(line)
-        name, rest = _token(rest)
         if not _has_brackets_in_pairs(name):
             return False
         if word == "blacklist" and name:

@@ -8,8 +8,6 @@ ib_peer_memory_symbols (the same from 515.43.04 on); kernel-open/nvidia-peermem/
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gdrkit.facts.kernel import architecture, release
@@ -34,10 +32,9 @@ def has_peer_api(symvers: str) -> bool:
 
     It finds none in a file with spaces instead of tabs. EXPORT_SYMBOL_GPL counts as well.
     """
+    lines = symvers.split("\n")
     return all(
-        symbol in symvers
-        and re.search(rf"\t{symbol}\t.*\tEXPORT_SYMBOL.*$", symvers, re.MULTILINE) is not None
-        for symbol in PEER_API
+        any("\tEXPORT_SYMBOL" in line.partition(f"\t{symbol}\t")[2] for line in lines) for symbol in PEER_API
     )
 
 

@@ -111,6 +111,8 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _names(word: str) -> list[str]:
+    if "[" not in word:
+        return [word]
     names = [""]
     for part in _PART.finditer(word):
         inside, plain = part.groups()

@@ -26,7 +26,7 @@ def parse_racks(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].strip()
-        if not words or re.match(r"SwitchName=\S+(?!.*\bNodes=)", words, re.IGNORECASE):
+        if not words or re.match(r"SwitchName=\S++(?!.*\bNodes=)", words, re.IGNORECASE):
             continue
         match = _SLURM.match(words) or _LINE.fullmatch(words)
         if match is None:

@@ -7,7 +7,7 @@ AllReduceGetBw().
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -18,6 +18,8 @@ from gdrkit.formats.regex import regex
 
 LINE_CHARACTERS = 1024
 """How much of a line is read: a row of results has about 150 characters."""
+SHORTEST_LINE = 5
+"""A row has a size and the three rates of a group at least. A hostile file has a million shorter lines."""
 
 PREFIX = regex(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
 """The prefix that mpirun --tag-output and srun --label put before a line."""
@@ -100,8 +102,7 @@ def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
     """The runs in a text, in order; at least one. Raises FormatError."""
     if text.lstrip().startswith("{"):
         return (_parse_json(text),)
-    lines = [PREFIX.sub("", line[:LINE_CHARACTERS]) for line in text.splitlines()]
-    runs = tuple(run for run in map(_run, _blocks(lines)) if run is not None)
+    runs = tuple(run for run in map(_run, _blocks(_lines(text))) if run is not None)
     if not runs:
         raise FormatError("no table of nccl-tests")
     return runs
@@ -109,10 +110,17 @@ def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
 
 def has_rows(text: str) -> bool:
     """Whether a text has rows of results, though no header."""
-    return any(BARE_ROW.match(PREFIX.sub("", line[:LINE_CHARACTERS])) for line in text.splitlines())
+    return any(map(BARE_ROW.match, _lines(text)))
 
 
-def _blocks(lines: list[str]) -> Iterator[list[str]]:
+def _lines(text: str) -> Iterator[str]:
+    """The lines that may say something, without prefixes."""
+    return (
+        PREFIX.sub("", line[:LINE_CHARACTERS]) for line in text.splitlines() if len(line) >= SHORTEST_LINE
+    )
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     """The lines of a text, split where a run begins after the end of another."""
     block: list[str] = []
     ended = False

@@ -28,6 +28,10 @@ COLUMN = regex(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
 COMMAND = regex(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
 TITLE = regex(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
 NUMBERS = regex(r"^ *\d+(?:[ \t]+-?(?:[\d.]+|nan)){3,}[ \t]*$")
+SHORTEST_NUMBERS = 7
+"""Characters of such a line. A hostile file has a million shorter ones."""
+BETWEEN_SETTINGS = regex(r"\t+|(?<![^\S\t])\s{4,}(?=[A-Z][\w ]*:)")
+SETTING = regex(r"\s*([A-Z][\w*.-]*(?: +[\w*.-]+)*)\s*:\s+(\S+)\s*")
 OTHER_MAKERS = {
     "AMD": regex(r"--use_rocm\b|^Using ROCm Device\b|\bUse ROCm memory\s*:\s*ON\b", re.MULTILINE),
     "Intel": regex(r"--use_hl\b|\bUse HL memory\s*:\s*ON\b"),
@@ -102,26 +106,40 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
     block: list[str] = []
     shown = False  # numbers, in this block
     for line in lines:
-        begins = COMMAND.match(line) or TITLE.match(line) or "initializing CUDA" in line
-        if shown and begins:
+        if shown and (_command(line) or _title(line) or "initializing CUDA" in line):
             yield block
             block, shown = [], False
         block.append(line)
-        shown = shown or NUMBERS.match(line) is not None
+        shown = shown or _numbers(line)
     yield block
+
+
+def _command(line: str) -> str:
+    found = COMMAND.match(line) if "_bw" in line or "_lat" in line else None
+    return found[1].strip() if found else ""
+
+
+def _title(line: str) -> str:
+    found = TITLE.match(line) if " Test" in line else None
+    return found[1] if found else ""
+
+
+def _numbers(line: str) -> bool:
+    return len(line) >= SHORTEST_NUMBERS and NUMBERS.match(line) is not None
 
 
 def _run(lines: list[str], first: int) -> Perftest | None:
     """One run, by its lines and the number of the first; None if no line is perftest's."""
     text = "\n".join(lines)
-    command = next((found[1].strip() for line in lines if (found := COMMAND.match(line))), "")
+    lines = [line for line in lines if line]
+    command = next(filter(None, map(_command, lines)), "")
     refused = re.search(r"Couldn't allocate MR(?: with error=(\d{1,9})\b)?", text)
     integrated = re.search(r"CUDA device integrated: 1\b", text)
     gpu = USES_GPU.search(text)
     rows = tuple(_rows(lines))
-    shown = bool(rows) or any(NUMBERS.match(line) for line in lines)
+    shown = bool(rows) or any(map(_numbers, lines))
     settings = _settings(lines)
-    test = next((found[1] for line in lines if (found := TITLE.match(line))), "")
+    test = next(filter(None, map(_title, lines)), "")
     if not (command or refused or gpu or shown or test):
         return None
     by_command = "--use_cuda_dmabuf" in command if command else None
@@ -180,8 +198,8 @@ def _settings(lines: list[str]) -> dict[str, str]:
     """The settings above the table: ` Number of qps   : 1		Transport type : IB`, two in a line."""
     found: dict[str, str] = {}
     for line in lines:
-        for half in re.split(r"\t+|(?<![^\S\t])\s{4,}(?=[A-Z][\w ]*:)", line):
-            if match := re.fullmatch(r"\s*([A-Z][\w*. -]*?)\s*:\s+(\S+)\s*", half):
+        for half in BETWEEN_SETTINGS.split(line) if ":" in line else ():
+            if match := SETTING.fullmatch(half):
                 found.setdefault(match[1], match[2])
     return found
 
@@ -191,7 +209,7 @@ def _rows(lines: list[str]) -> Iterator[PerftestRow]:
     for line in lines:
         if line.lstrip().startswith("#bytes"):
             columns = COLUMN.findall(line)
-        elif columns and NUMBERS.match(line):
+        elif columns and _numbers(line):
             values = line.split()
             if len(values) >= len(columns) - 1:  # one version prints the header CPU_Util[%] without a number
                 row = _row(dict(zip(columns, values, strict=False)))

@@ -9,8 +9,9 @@ Markdown table; the header, the rows of NICs, and the legend are often left out.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -126,11 +127,11 @@ def _first(text: str) -> tuple[list[str], _MatrixRows] | None:
         return None
     lines = text.splitlines()
     places = [index for index, line in enumerate(lines) if "GPU0" in line]
-    after, empty = 0, None
+    after, empty, plain = 0, None, functools.cache(_plain)  # places may overlap
     for start in places[:PLACES]:
         if start < after:
             continue  # a row of a table that was not whole
-        here = _from(lines, start)
+        here = _from(lines, start, plain)
         table = _table(here)
         if table.rows:
             return here, table
@@ -140,7 +141,7 @@ def _first(text: str) -> tuple[list[str], _MatrixRows] | None:
     return empty
 
 
-def _from(lines: list[str], start: int) -> list[str]:
+def _from(lines: list[str], start: int, plain: Callable[[str], str]) -> list[str]:
     """The plain lines from a place on, as many as a matrix may have."""
     found: list[str] = []
     rest = CHARACTERS
@@ -148,7 +149,7 @@ def _from(lines: list[str], start: int) -> list[str]:
         rest -= min(len(line), LINE_CHARACTERS) + 1
         if rest < 0 and found:
             break
-        found.append(_plain(line))
+        found.append(plain(line))
     return found
 
 

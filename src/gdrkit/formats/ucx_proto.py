@@ -45,7 +45,7 @@ class ProtoTable(Struct, frozen=True, kw_only=True):
 
 _PREFIX = regex(r"\[\d+\.\d+\] +\[(?P<process>[^\]\s]{1,200})\]")
 _CONFIGURATION = regex(
-    r"(?:(?P<context>.{0,200}?) +)?(?:(?P<reach>self|intra-node|inter-node) cfg#\d+|ep_cfg\[\d+\])"
+    r"(?:(?P<context>.{0,200}?)(?<! ) ++)?(?:(?P<reach>self|intra-node|inter-node) cfg#\d+|ep_cfg\[\d+\])"
 )
 _TITLE = regex(
     r"(?P<operation>[a-z][\w *-]{2,80}?)(?:\((?P<attributes>[\w, -]{0,80})\))?"

@@ -68,7 +68,7 @@ def _split(text: str) -> Iterator[tuple[int, list[str]]]:
     lines: list[str] = []
     first = 1
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        if re.match(r"(---|\.\.\.)(\s|$)", line):
+        if line[:3] in ("---", "...") and not line[3:4].strip():
             if any(map(_significant, lines)):
                 yield first, lines
             rest = line[3:] if line.startswith("---") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -177,10 +178,14 @@ class GatheredRanks:
             shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
         )  # fmt: skip
 
+    @functools.cached_property
+    def _is_of_one_host(self) -> bool:
+        return len({one.host for one in self.processes.values()} - {""}) < 2
+
     def products(self, process: JobProcess) -> frozenset[str]:
         """The names of a process's GPUs; in a log of one host those that any line names."""
         named = process.all(nccl_records.GpuName)
-        if not named and len({one.host for one in self.processes.values()} - {""}) < 2:
+        if not named and self._is_of_one_host:
             named = self.around.all(nccl_records.GpuName)
         return frozenset(one.product for one in named)
 

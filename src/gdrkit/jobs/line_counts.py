@@ -315,13 +315,13 @@ def _peers() -> re.Pattern[bytes]:
 @functools.cache
 def _screen() -> re.Pattern[str]:
     """The blanks between two lines that were copied from a screen as one."""
-    return re.compile(r"\s{2,}(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
+    return re.compile(r"(?<!\s)\s{2,}+(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
 
 
 @functools.cache
 def _screen_without_hosts() -> re.Pattern[str]:
     """The same between messages from which people removed the hosts."""
-    return re.compile(r"\s+(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
+    return re.compile(r"(?<!\s)\s++(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
 
 
 _BARE = regex(

@@ -19,8 +19,8 @@ ENOTSUPP = 524
 _ERRORS = (ENOMEM, EFAULT, EINVAL, *UNSUPPORTED, ENOTSUPP)
 _WORDS = regex(
     r"\bregist\w*\b.{0,60}\b(?:memory|buffers?|regions?|MRs?|address|mr)\b"
-    r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist\w*|\w*_?reg_?(?:dmabuf_)?mr\w*"
-    r"|\b(?:create|allocate) MR\b|\buse_cuda\w*",
+    r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist|reg_?(?:dmabuf_)?mr"
+    r"|\b(?:create|allocate) MR\b|\buse_cuda",
     re.IGNORECASE,
 )
 LINE_CHARACTERS = 1000

@@ -79,7 +79,8 @@ class _Words:
         self._begin()
 
     def _begin(self) -> None:
-        self._name, self._in_value, self._drops, self._said = b"", False, False, False
+        self._name = bytearray()  # bytes would be copied for each piece
+        self._in_value = self._drops = self._said = False
 
     @property
     def at_start(self) -> bool:

@@ -99,16 +99,14 @@ def rates_of(product: str) -> GpuRates | None:
     for gpu in GPUS:
         if wanted == gpu.name.upper():
             return gpu
-    letters = "".join(c if c.isalnum() else " " for c in wanted).split()
-    if not VARIANTS.isdisjoint(letters):
+    parts = set("".join(c if c.isalnum() else " " for c in wanted).split())
+    if not VARIANTS.isdisjoint(parts):
         return None
-    for gpu in GPUS:
-        if all(any(_same(word.upper(), part) for part in letters) for word in gpu.words):
-            return gpu
-    return None
+    return next((gpu for gpu in GPUS if all(_is_in(word.upper(), parts) for word in gpu.words)), None)
 
 
-def _same(word: str, part: str) -> bool:
-    """Whether part of a product's name is a word of a row: `H100` is not `GH100`, but `144` matches
-    `144G`."""
-    return part == word or (word.isdigit() and part.startswith(word) and not part[len(word) :].isdigit())
+def _is_in(word: str, parts: set[str]) -> bool:
+    """Whether a product's name has a word of a row: `H100` is not `GH100`, but `144` matches `144G`."""
+    return word in parts or (
+        word.isdigit() and any(p.startswith(word) and not p[len(word) :].isdigit() for p in parts)
+    )

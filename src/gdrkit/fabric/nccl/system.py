@@ -112,14 +112,8 @@ def attribute(node: XmlNode, name: str) -> str:
 
 def bus_id(text: str) -> int:
     """An address as a number, its hexadecimal digits concatenated: utils.cc, busIdToInt64()."""
-    digits = ""
-    for character in text:
-        if character in ".:":
-            continue
-        if character not in "0123456789abcdefABCDEF":
-            break
-        digits += character
-    return int(digits, 16) if digits else 0
+    shown = re.match(r"[0-9a-fA-F.:]*", text)
+    return int(shown[0].replace(".", "").replace(":", "") or "0", 16) if shown else 0
 
 
 def _add_cpu(system: NcclSystem, element: XmlNode) -> None:

@@ -107,10 +107,11 @@ def _processes(text: str) -> dict[str, _LoggedProcess]:
     """The messages and records of each process of a log."""
     found: dict[str, _LoggedProcess] = defaultdict(lambda: _LoggedProcess([], []))
     for line in text.splitlines():
-        prefix = frame(line)
-        process = found[prefix.process]
-        bare = prefix.device is None and not prefix.process and "NCCL" not in line
-        message = line.rstrip() if bare else prefix.message
+        if "NCCL" in line:
+            prefix = frame(line)
+            process, message = found[prefix.process], prefix.message
+        else:
+            process, message = found[""], line.rstrip()
         if message[:4] in OF_DUMPS or message.lstrip()[:1] == "+":
             process.messages.append(message)
         if message[:1] not in ("", " ", "+", "=") and (known := record(message.strip())) is not None:

@@ -80,15 +80,15 @@ def _frame() -> re.Pattern[str]:
     # Words between device and mark: file and line of a warning, and since 2.30 a function. NCCL 2.3 prints
     # no thread.
     return re.compile(
-        r"(?:(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)"
-        r"|(?P<name>[A-Za-z][^\s:\[\]]*):(?P<process>\d{1,10}|X+))"
+        r"(?:(?<![^\s:\[\]])(?P<host>[^\s:\[\]]*+):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)"
+        r"|(?<![A-Za-z])(?P<name>[A-Za-z][^\s:\[\]]*+):(?P<process>\d{1,10}|X+))"
         r"\s+\[(?P<device>-?\d{1,4})\](?:\s+\S+){0,3}\s*$"
     )
 
 
 @functools.cache
 def _frame_of_process() -> re.Pattern[str]:
-    return re.compile(r"(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+)(?::(?:\d{1,10}|X+))?\s*$")
+    return re.compile(r"(?<![^\s:\[\]])(?P<host>[^\s:\[\]]*+):(?P<pid>\d{1,10}|X+)(?::(?:\d{1,10}|X+))?\s*$")
 
 
 @functools.cache

@@ -54,7 +54,7 @@ _COPIES = regex(r"\b(?:copy-in|copy-out|short|emulation)\b")
 _STAGING = r"(?:cuda_copy|gdr_copy|rocm_copy|ze_copy|cuda_ipc)"
 _FRAGMENT = regex(rf"\b{_STAGING}\b(?:.*?, frag (?P<memory>\w+))?")
 _BEFORE = regex(r"\(\?\) |rndv using |multi-frag |pipeline |rendezvous |eager |stream |sgl ")
-_SHARE = regex(r"(?:[\d.]+% on )?(?P<transport>[a-z][a-z0-9_]*)/(?P<device>[\w.:-]+)")
+_SHARE = regex(r"(?:[\d.]+% on )?(?P<transport>(?<![a-z0-9_])[a-z][a-z0-9_]*+)/(?P<device>[\w.:-]+)")
 
 
 class UcxFinding(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from gdrkit.facts.assignments import NAME, commands_of, is_filled_in
@@ -41,14 +42,14 @@ def unread_faults(
     file. `variables`: those that the file sets as a script."""
     default = dict(variables)
     reported: set[str] = set()
-    lines = text.split("\n")
+    lines, known = text.split("\n"), sorted(read)
     for first, line in active_lines(text):
         if argument := _PATTERNS["argument"].match(line):  # not in the environment of a job
             default[argument["name"]] = argument["value"].strip("\"'")
             continue
         for found in _PATTERNS["mention"].finditer(line):
             name, value = found["name"], found["value"]
-            if name in reported or _is_read(read, name, value):
+            if name in reported or _is_read(known, name, value):
                 continue
             number = own_line(lines, first, name)
             faults = [
@@ -62,9 +63,11 @@ def unread_faults(
                 yield from faults
 
 
-def _is_read(read: set[tuple[str, str]], name: str, value: str) -> bool:
-    """Whether a value was read, of which a mention may show only what comes before a comma."""
-    return any(one == name and known.startswith(value) for one, known in read)
+def _is_read(known: list[tuple[str, str]], name: str, value: str) -> bool:
+    """Whether a value was read, of which a mention may show only what comes before a comma. Among sorted
+    values, one that begins with the mention comes where the mention would."""
+    at = bisect_left(known, (name, value))
+    return at < len(known) and known[at][0] == name and known[at][1].startswith(value)
 
 
 _PATTERNS = {
