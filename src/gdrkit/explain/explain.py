@@ -17,9 +17,10 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
-from gdrkit.explain.chains import brings_about
+from gdrkit.explain.chains import brings_about, refuses
 from gdrkit.explain.explanation import (
     ASKED,
+    NO_ERROR,
     AnswerKind,
     EstablishedProblem,
     Explanation,
@@ -366,6 +367,8 @@ def _logged_causes(all_events: tuple[LogEvent, ...]) -> Mapping[str, set[str]]:
 def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, ...]) -> bool:
     """Whether an established problem of the same module, or of no specific one, can have caused a line."""
     for found in proven:
+        if event.note == NO_ERROR and refuses(found.code, _module_of(found.subject), event.module):
+            return True
         if found.code not in event.codes:
             continue
         if not event.module and not event.needs_module:

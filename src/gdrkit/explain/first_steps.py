@@ -38,7 +38,7 @@ def first_steps(
     """The steps of the first cause, and before them on which machines they are of no use."""
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
-    unnamed = rule_of(first.code).loading is not None and not _modules(first, machines)
+    unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)
     if unnamed and about.named == INTEGRATED:
         return (f"{ON_A_SPARK} Else: {steps[0]}", *steps[1:])
     return steps
@@ -56,10 +56,10 @@ def _often_harmless(
 
 def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
     """Whether a cause is one of nv_peer_mem, which comes with drivers and kernels that have no dma-buf."""
-    return LEGACY in _modules(first, machines)
+    return LEGACY in modules_of(first, machines)
 
 
-def _modules(first: Candidate, machines: tuple[TextMachine, ...]) -> set[str]:
+def modules_of(first: Candidate, machines: tuple[TextMachine, ...]) -> set[str]:
     """The modules that the lines of a cause name."""
     numbers = {line.line for line in first.lines}
     opened = (line for machine in machines for line in machine.open)

@@ -38,6 +38,7 @@ ROWS = (
         "gpu-operator",
         "failed to load nvidia-peermem module",
         ("operator-stub", "operator-ofed-changed", "module-unsigned", "module-unknown-key"),
+        hides_error=True,
         source=_RELOAD,
         module="nvidia_peermem",
         open_end=True,
