@@ -60,3 +60,138 @@ def test_a_symbol_with_another_version_does_not_say_what_was_replaced():
         found = explained(text).answer
         assert (found.cause, found.sureness) == ("operator-ofed-changed", "certain")
         assert "container was replaced" not in found.sentence and "another RDMA stack" in found.sentence
+
+
+# -- a table of pods, and the logs that it asks for --------------------------------------------------
+
+
+DRIVER_LOG = "$ kubectl logs -n gpu-operator {} -c nvidia-driver-ctr --previous\n"
+POD = "nvidia-driver-daemonset-4c2jd"
+UNLOADS = (
+    "Unloading NVIDIA driver kernel modules...\n"
+    "nvidia_modeset       1310720  0\n"
+    "nvidia_uvm           1536000  0\n"
+    "nvidia              11489280  {}\n"
+    "Could not unload NVIDIA driver kernel modules, driver is in use\n"
+)
+TABLE = (
+    "$ kubectl get pod -n gpu-operator {0}\n"
+    "NAME                            READY   STATUS             RESTARTS        AGE\n"
+    "{0}   0/3     CrashLoopBackOff   37 (2m11s ago)  3h\n"
+)
+
+
+def said(text: str) -> str:
+    found = explained(text).answer
+    return " ".join((found.sentence, *found.now))
+
+
+@pytest.mark.parametrize(
+    "named", [POD, f"pod/{POD}", "ds/nvidia-driver-daemonset", "-l app=nvidia-driver-daemonset"]
+)
+def test_a_table_asks_for_no_log_that_the_text_has(named):
+    log = f"{DRIVER_LOG.format(named)}FATAL: something that nobody knows failed\n"
+    assert "kubectl logs" not in said(log + TABLE.format(POD))
+
+
+def test_the_log_of_another_pod_does_not_answer_for_it():
+    log = f"{DRIVER_LOG.format('nvidia-driver-daemonset-zzzzz')}FATAL: something that nobody knows failed\n"
+    assert "kubectl logs" in said(log + TABLE.format(POD))
+
+
+@pytest.mark.parametrize("command", [DRIVER_LOG.format(POD), ""])
+def test_what_a_container_says_outranks_the_state_of_its_pod(command):
+    """NVIDIA/gpu-driver-container pull request 869."""
+    text = command + UNLOADS.format("4 nvidia_uvm,gdrdrv,nvidia_peermem,nvidia_modeset") + TABLE.format(POD)
+    found = explained(text).answer
+    assert "used by gdrdrv" in found.sentence and "processes" not in found.sentence
+    assert "rmmod gdrdrv" in found.now[0]
+    assert not found.claimed
+
+
+def test_a_driver_that_processes_use():
+    users = "9 nvidia_uvm,nvidia_peermem,nvidia_modeset"
+    assert "of its 9 users, 3 are modules" in said(UNLOADS.format(users))
+
+
+def test_a_driver_whose_users_are_unloaded_with_it_has_an_unknown_user():
+    users = "3 nvidia_uvm,nvidia_peermem,nvidia_modeset"
+    assert "another module, such as gdrdrv, or a process" in said(UNLOADS.format(users))
+
+
+# -- an OFED container that refuses ------------------------------------------------------------------
+
+
+OFED_POD = "[pod/mofed-ubuntu22.04-6d8f9cbb9f-ds-k2h7p/mofed-container] [20-Nov-26_08:22:40] {}\n"
+REFUSES = (
+    "Storage modules are loaded for current driver, terminating prior driver reload failure due to"
+    ' UNLOAD_STORAGE_MODULES not set to "true"'
+)
+WAITS = (
+    "[pod/nvidia-driver-daemonset-zx7c4/mofed-validation] stat: cannot statx"
+    " '/run/mellanox/drivers/.driver-ready': No such file or directory\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OFED_POD.format(REFUSES) + WAITS,
+        REFUSES,
+        "2026-09-09T15:56:48.082Z ERROR entrypoint/entrypoint.go:308 kernel modules check failed"
+        ' {"error": "storage modules are loaded for current driver,terminating prior driver reload failure'
+        ' due to UNLOAD_STORAGE_MODULES not set to \\"true\\""}\n',
+    ],
+)
+def test_an_ofed_container_that_keeps_storage_modules_says_why_it_stops(text):
+    found = explained(text).answer
+    assert "UNLOAD_STORAGE_MODULES=true" in found.now[0]
+    assert found.others == ()
+
+
+def test_a_pod_that_installs_an_ofed_is_not_to_be_deployed():
+    shown = OFED_POD.format("Executing driver sources container")
+    assert "shows a pod that installs an OFED" in said(shown + WAITS)
+    assert "deploy NicClusterPolicy.spec.ofedDriver" in said(WAITS)
+
+
+# -- pods that are not made --------------------------------------------------------------------------
+
+
+BY_LEVEL = (
+    'Error from server (Forbidden): error when creating "t.yaml": pods "t" is forbidden: violates'
+    ' PodSecurity "baseline:latest": non-default capabilities (container "t" must not include {} in'
+    " securityContext.capabilities.add)\n"
+)
+BY_CONSTRAINT = (
+    "$ oc describe job/trainer\nEvents:\n  Warning  FailedCreate  6s  job-controller  Error creating: pods"
+    ' "trainer-" is forbidden: unable to validate against any security context constraint: [provider'
+    ' "anyuid": Forbidden: not usable by user or serviceaccount, provider restricted-v2:'
+    " .containers[0].capabilities.add: Invalid value: {}: capability may not be added]\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text, todo",
+    [
+        (BY_LEVEL.format('"IPC_LOCK"'), "pod-security.kubernetes.io/enforce"),
+        (BY_LEVEL.format('"NET_ADMIN", "IPC_LOCK"'), "pod-security.kubernetes.io/enforce"),
+        (BY_CONSTRAINT.format('"IPC_LOCK"'), "add-scc-to-user"),
+    ],
+)
+def test_a_capability_that_the_cluster_refuses(text, todo):
+    found = explained(text).answer
+    assert "IPC_LOCK" in found.sentence and "no program has started" in found.sentence
+    assert todo in found.now[0] and "ulimit" not in " ".join(found.now)
+
+
+@pytest.mark.parametrize("text", [BY_LEVEL, BY_CONSTRAINT])
+def test_another_capability_that_the_cluster_refuses(text):
+    assert "IPC_LOCK" not in said(text.format('"NET_ADMIN"'))
+    assert "no program has started" in said(text.format('"NET_ADMIN"'))
+
+
+def test_a_pod_that_would_be_refused_elsewhere_was_made():
+    assert "no program has started" not in said(
+        BY_LEVEL.format('"IPC_LOCK"').replace("violates", "would violate")
+    )

@@ -89,7 +89,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    found = ranked(shown, about)
+    brought = other.brings if other is not None else ()
+    found = tuple(one for one in ranked(shown, about) if one.code not in brought)
     answered = answer(text.lines, shown, found, about, other, job)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
