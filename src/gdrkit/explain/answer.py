@@ -49,6 +49,7 @@ from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.gpu_listing import rank_gpu_in
+from gdrkit.formats.sentences import without_keys
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
@@ -334,7 +335,8 @@ MAX_LINES, MAX_PAGES = 2000, 5
 def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     """Where to read on, for a text of words alone: they prove nothing, whatever they say."""
     text = "\n".join(line.text for line in lines[:MAX_LINES])
-    names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *related(text))))[:MAX_PAGES]
+    words = related(without_keys(text))
+    names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *words)))[:MAX_PAGES]
     belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
     printing = (command for command in asks if "{" not in command and ", set for " not in command)
