@@ -264,6 +264,7 @@ MESSAGES = (
     "programs.*.messages.ROWS",
     "programs.verbs.messages.ROWS",
     "messages.driver.ROWS",
+    "messages.admission.ROWS",
     "messages.operator.ROWS",
     "messages.modprobe.ROWS",
     "messages.kernel.ROWS",

@@ -145,3 +145,41 @@ def test_a_question_in_place_of_a_command_is_told_which_command_answers_it():
 
     assert answer.code == 64
     assert "gdr doctor judges this machine" in answer.err and 'gdr explain "TEXT"' in answer.err
+
+
+VALUES = "driver:\n  kernelModuleType: proprietary\n  rdma:\n    enabled: true\n    useHostMofed: true\n"
+APPLICATION = (
+    "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: gpu-operator}\nspec:\n  source:\n"
+    "    helm:\n      valuesObject:\n        driver: {rdma: {enabled: true}}\n"
+)
+
+
+@pytest.mark.parametrize("text", [VALUES, APPLICATION])
+def test_what_the_check_does_not_judge_has_no_fault(text):
+    answer = gdr("-", stdin=text)
+
+    assert answer.code == 3
+    assert "does not judge all of this text" in answer.out and "helm template" in answer.out
+    assert "certain" not in answer.out and "Correct these" not in answer.out
+
+
+def test_a_fault_beside_what_is_not_judged_is_one():
+    answer = gdr(
+        "-", stdin=f"{VALUES}---\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\nspec: {{driver: 3}}\n"
+    )
+
+    assert "How sure: certain" in answer.out and "2 faults in" in answer.out
+
+
+def test_the_names_of_attributes_are_no_topics():
+    text = (
+        'resource "helm_release" "gpu_operator" {\n  namespace  = "gpu-operator"\n'
+        '  repository = "https://helm.ngc.nvidia.com/nvidia"\n  chart      = "gpu-operator"\n'
+        '  set {\n    name  = "driver.kernelModuleType"\n    value = "proprietary"\n  }\n}\n'
+    )
+    answer = gdr("-", stdin=text)
+
+    assert "driver-proprietary" in answer.out and "gdr config" in answer.out
+    assert "module-symbol-namespace" not in answer.out and "gdr fix" not in answer.out
+    asked = gdr("-", stdin="my module cannot be loaded, its namespace is not imported\n").out
+    assert "module-symbol-namespace" in asked

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import EstablishedProblem
-from gdrkit.explain.question import PARTLY_SHOWN_WEIGHT, _weight, question
+from gdrkit.explain.question import PARTLY_SHOWN_WEIGHT, _weight, commands_shown, question
+from gdrkit.explain.transcript import read
 from gdrkit.rules.rule import Layer
 from tests.explain.explaining import EINVAL, explained
 
@@ -26,6 +27,27 @@ def test_a_machine_that_never_can_ends_no_question_of_another():
     for machines in ((spark, machine), (machine, spark)):
         found = question(machines, set(), weights)
         assert found is not None and found.machine == machine.name
+
+
+REFUSED = "Couldn't allocate MR\nfailed to create mr\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kubectl exec trainer-0 -- bash -c 'ulimit -l; ib_write_bw -d mlx5_0 --use_cuda=0 10.0.0.2'",
+        "kubectl exec trainer-0 -- sh -c 'cd /tmp && ulimit -l && ib_write_bw --use_cuda=0 10.0.0.2'",
+        "bash -c 'ulimit -l; ib_write_bw --use_cuda=0 10.0.0.2'",
+    ],
+)
+def test_a_command_among_others_is_not_asked_again(command):
+    asked = explained(f"$ {command}\n65536\n{REFUSED}").question
+    assert asked is None or asked.command != "ulimit -l"
+
+
+def test_a_command_that_only_names_another_is_not_its_output():
+    asked = commands_shown(read("$ kubectl exec trainer-0 -- echo ulimit -l; uptime\n"))
+    assert "ulimit -l" not in asked and "uptime" in asked
 
 
 @pytest.mark.parametrize(

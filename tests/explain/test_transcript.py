@@ -273,6 +273,12 @@ def test_the_name_of_an_author_is_no_machine():
     [
         ("ssh gpu07 lsmod", "gpu07"),
         ("kubectl exec -n gpu-operator driver-abc -- lsmod", "driver-abc"),
+        ("kubectl exec -it trainer-0 -- lsmod", "trainer-0"),
+        ("kubectl exec trainer-0 -it -c main -- lsmod", "trainer-0"),
+        ("oc exec pod/trainer-0 -- lsmod", "trainer-0"),
+        ("kubectl exec deploy/trainer -- lsmod", "trainer"),
+        ("kubectl -n gpu-operator exec ds/nvidia-driver-daemonset -c nvidia-driver-ctr -- lsmod", ""),
+        ("kubectl logs -l app=trainer --prefix", ""),
         ("talosctl -n 10.0.0.7 dmesg", "10.0.0.7"),
     ],
 )

@@ -18,6 +18,7 @@ from gdrkit.explain.explanation import (
     QuotedLine,
     RankedCause,
     Sureness,
+    plain,
 )
 from gdrkit.explain.logged_job import (
     CHANNELS,
@@ -198,6 +199,8 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
     answer = explanation.answer
     if file is None:
         return explanation
+    if file.is_not_judged and answer.kind in (AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
+        return structs.replace(explanation, answer=_not_judged(file))
     if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
         return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
     if file.worst == "warning" and _has_only_settings(file) and answer.kind is not AnswerKind.NO_OUTPUT:
@@ -261,8 +264,10 @@ def _invalid(file: CheckedFile, answer: Answer) -> Iterator[RankedCause]:
 
 def _of_file(file: CheckedFile) -> Answer:
     """The faults that `gdr config check` finds, the worst first."""
-    faults = _worst_first(file)
-    kinds = ", ".join(dict.fromkeys(found.kind for found in file.documents))
+    faults = [fault for fault in _worst_first(file) if fault.severity != "unreadable"]
+    if not faults:
+        return _not_judged(file)
+    kinds = _kinds(file)
     return Answer(
         kind=AnswerKind.ELSEWHERE,
         sentence=f"gdr config check finds {plural(len(faults), 'fault')} in this text ({kinds}).",
@@ -270,6 +275,23 @@ def _of_file(file: CheckedFile) -> Answer:
         lines=(QuotedLine(faults[0].line, faults[0].seen),), others=(), besides=(),
         now=("Correct these lines; `gdr config check FILE` shows all of them.", *_faults(file)),
     )  # fmt: skip
+
+
+def _not_judged(file: CheckedFile) -> Answer:
+    """That `gdr config check` judges nothing of a file, or not all of it, and shows no fault."""
+    from gdrkit.repair.config.check import RENDERED
+
+    faults = tuple(_faults(file))
+    return plain(
+        AnswerKind.NOTHING,
+        f"gdr config check does not judge all of this text ({_kinds(file)}): it shows no fault there, and"
+        " excludes none.",
+        now=faults or (f"Give `gdr config check` what clusters get of it, such as {RENDERED}.",),
+    )
+
+
+def _kinds(file: CheckedFile) -> str:
+    return ", ".join(dict.fromkeys(found.kind for found in file.documents)) or "no known kind"
 
 
 MANIFESTS_LIMIT_BYTES = 1 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.cli import COMMANDS
+from gdrkit.formats.sentences import without_keys
 
 MOST_WORDS = 60
 """Longer texts report something, and ask in passing."""
@@ -31,7 +32,7 @@ WORDS = {
 def next_step(text: str) -> str:
     """The command that answers a question or a short remark besides `gdr doctor`, and what it does; "" if
     its words are of none, or the text is longer."""
-    words = re.findall(r"[a-z0-9_-]+", text.casefold())
+    words = re.findall(r"[a-z0-9_-]+", without_keys(text).casefold())
     hits = {name: len(set(words) & set(known.split())) for name, known in WORDS.items()}
     best = max(hits, key=lambda name: hits[name])
     if not hits[best] or len(words) > MOST_WORDS:

@@ -7,13 +7,14 @@ says which pages its words belong to, and what to paste.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 
 from msgspec import structs
 
 from gdrkit.catalogue import CODES, rule_of
-from gdrkit.explain.chains import BEHIND, brings_about, needs_no_module
+from gdrkit.explain.beside import other_failures, shared
+from gdrkit.explain.chains import BEHIND, needs_no_module
 from gdrkit.explain.explanation import (
     ASKED,
     NO_FAILURE_SHOWN,
@@ -21,8 +22,6 @@ from gdrkit.explain.explanation import (
     WENT_ON,
     Answer,
     AnswerKind,
-    OpenLine,
-    OtherFailure,
     QuotedLine,
     RankedCause,
     Sureness,
@@ -30,7 +29,14 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails
-from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, INTEGRATED, ON_A_SPARK, first_steps, paragraphs
+from gdrkit.explain.first_steps import (
+    DECIDES,
+    IGNORE_IT,
+    INTEGRATED,
+    ON_A_SPARK,
+    first_steps,
+    paragraphs,
+)
 from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
 from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of
@@ -43,6 +49,7 @@ from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.gpu_listing import rank_gpu_in
+from gdrkit.formats.sentences import without_keys
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import OF_ITS_OWN
@@ -133,8 +140,8 @@ def _cause(
     first = found[0]
     title, todo = code_page(first.code)
     steps = (job.steps(first.code) if job else ()) or paragraphs(todo)
-    unexplained = tuple(islice(_other_failures(found, machines), MAX_OTHERS))
-    apart = {cause.code for failure in unexplained for cause in failure.causes} - _shared(found, machines)
+    unexplained = tuple(islice(other_failures(found, machines), MAX_OTHERS))
+    apart = {cause.code for failure in unexplained for cause in failure.causes} - shared(found, machines)
     return Answer(
         kind=AnswerKind.CAUSE,
         sentence=title,
@@ -229,31 +236,6 @@ def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
             " ran in place of loading the module. Then run lsmod on the host itself."
         )
     return plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
-
-
-def _other_failures(
-    found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]
-) -> Iterator[OtherFailure]:
-    """The failing lines that the first cause does not explain, with the causes that the text leaves them."""
-    weights = {one.code: one.weight for one in found}
-    for machine in machines:
-        for line in machine.open:
-            codes = sorted(set(line.codes) & set(weights), key=lambda code: -weights[code])
-            if codes and line.fails and not _explains(found[0].code, line):
-                causes = tuple(RankedCause(code, code_page(code)[0], line.line) for code in codes)
-                yield OtherFailure(QuotedLine(line.line, line.text), causes[:MAX_OTHERS])
-
-
-def _explains(code: str, line: OpenLine) -> bool:
-    return needs_no_module(code, line.subject) or any(
-        code == other or brings_about(code, other) for other in line.codes
-    )
-
-
-def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> set[str]:
-    """The causes of the lines that the first one explains: alternatives to it."""
-    lines = (line for machine in machines for line in machine.open if _explains(found[0].code, line))
-    return {code for line in lines for code in line.codes}
 
 
 def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedCause, ...]:
@@ -353,7 +335,8 @@ MAX_LINES, MAX_PAGES = 2000, 5
 def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     """Where to read on, for a text of words alone: they prove nothing, whatever they say."""
     text = "\n".join(line.text for line in lines[:MAX_LINES])
-    names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *related(text))))[:MAX_PAGES]
+    words = related(without_keys(text))
+    names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *words)))[:MAX_PAGES]
     belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
     printing = (command for command in asks if "{" not in command and ", set for " not in command)

@@ -37,7 +37,7 @@ _PATTERNS = {
     ),
     "sent": regex(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
-        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?:-\S+(?: \S+)? )*(?P<pod>[a-z][\w.-]*)"
+        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?P<in_pod>.*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
     # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
@@ -174,7 +174,7 @@ class Attribution:
         if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
             return ""
         found = _PATTERNS["sent"].match(command)
-        name = (found["ssh"] or found["pod"] or found["talos"] or "") if found else ""
+        name = (found["ssh"] or _pod(found["in_pod"] or "") or found["talos"] or "") if found else ""
         if name.startswith(DRIVER_PODS):
             self._driver_pod = self._driver_pod or name
             if name == self._driver_pod:
@@ -190,6 +190,24 @@ class Attribution:
     def _name(self, name: str, how: str, scope: int) -> None:
         self.authors[self.author].setdefault(name, how)
         self.machine, self._scope = name, scope
+
+
+WITH_VALUE = ("-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since")
+"""Options of kubectl, before a pod's name, whose value is the next word."""
+
+
+def _pod(arguments: str) -> str:
+    """The pod that the arguments of `kubectl exec` or `kubectl logs` name, by its own name or by that of
+    what it is of, such as a Job: job/NAME; "" if none is named."""
+    words = iter(arguments.split())
+    for word in words:
+        if word in ("--", "|"):
+            break
+        if word in WITH_VALUE:
+            next(words, "")
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2]
+    return ""
 
 
 def _certain(named: dict[str, str], prose: bool) -> list[str]:

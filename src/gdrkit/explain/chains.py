@@ -59,7 +59,11 @@ def needs_no_module(code: str, module: str) -> bool:
     return permanent and module == PEERMEM
 
 
+def refuses(code: str, subject: str, module: str) -> bool:
+    """Whether a code with a module as its subject is why that module does not load."""
+    return bool(module) and subject == module and rule_of(code).loading is not None
+
+
 def refuses_peermem(problem: EstablishedProblem) -> bool:
     """Whether a problem is why nvidia-peermem does not load."""
-    module = canonical(problem.subject.partition(".ko")[0])
-    return module == PEERMEM and rule_of(problem.code).loading is not None
+    return refuses(problem.code, canonical(problem.subject.partition(".ko")[0]), PEERMEM)

@@ -17,9 +17,10 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
-from gdrkit.explain.chains import brings_about
+from gdrkit.explain.chains import brings_about, refuses
 from gdrkit.explain.explanation import (
     ASKED,
+    NO_ERROR,
     AnswerKind,
     EstablishedProblem,
     Explanation,
@@ -88,7 +89,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    found = ranked(shown, about)
+    brought = other.brings if other is not None else ()
+    found = tuple(one for one in ranked(shown, about) if one.code not in brought)
     answered = answer(text.lines, shown, found, about, other, job)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
@@ -366,6 +368,8 @@ def _logged_causes(all_events: tuple[LogEvent, ...]) -> Mapping[str, set[str]]:
 def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, ...]) -> bool:
     """Whether an established problem of the same module, or of no specific one, can have caused a line."""
     for found in proven:
+        if event.note == NO_ERROR and refuses(found.code, _module_of(found.subject), event.module):
+            return True
         if found.code not in event.codes:
             continue
         if not event.module and not event.needs_module:

@@ -12,6 +12,7 @@ from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.formats.regex import regex
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
@@ -23,6 +24,14 @@ ON_A_SPARK = (
     " be fixed there."
 )
 DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
+
+OF_OFED_POD = (
+    "The text shows a pod that installs an OFED: read why it is not ready with `kubectl logs -n"
+    " nvidia-network-operator -l nvidia.com/ofed-driver --all-containers --prefix --tail=50`, and paste that"
+    " into `gdr explain`. Or set rdma.enabled: false and use dma-buf, which needs no OFED."
+)
+_OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w")
+"""The name of a pod of the Network Operator: manifests/state-ofed-driver."""
 
 INTEGRATED = frozenset(("gpu-integrated",))
 """The products of a text that names a DGX Spark or another GB10, and no other."""
@@ -36,9 +45,11 @@ def first_steps(
     about: Topics,
 ) -> tuple[str, ...]:
     """The steps of the first cause, and before them on which machines they are of no use."""
+    if first.code == "operator-waits-for-ofed" and any(_OFED_POD.search(line.text) for line in lines):
+        return (OF_OFED_POD,)
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
-    unnamed = rule_of(first.code).loading is not None and not _modules(first, machines)
+    unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)
     if unnamed and about.named == INTEGRATED:
         return (f"{ON_A_SPARK} Else: {steps[0]}", *steps[1:])
     return steps
@@ -56,10 +67,10 @@ def _often_harmless(
 
 def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
     """Whether a cause is one of nv_peer_mem, which comes with drivers and kernels that have no dma-buf."""
-    return LEGACY in _modules(first, machines)
+    return LEGACY in modules_of(first, machines)
 
 
-def _modules(first: Candidate, machines: tuple[TextMachine, ...]) -> set[str]:
+def modules_of(first: Candidate, machines: tuple[TextMachine, ...]) -> set[str]:
     """The modules that the lines of a cause name."""
     numbers = {line.line for line in first.lines}
     opened = (line for machine in machines for line in machine.open)

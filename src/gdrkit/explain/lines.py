@@ -77,6 +77,7 @@ _CORE = (
     r"(?: [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)?: \S"
     r"|(?:nvidia-peermem-ctr:? )?(?:\+ )?chroot /run/nvidia/driver modprobe "
     r"|Module [\w-]+ not found$"
+    r"|Error from server(?: \(\w+\))?: "
     r"|Loading of (?:unsigned )?module |Lockdown: \S+: |Module [\w-]+ is blacklisted|Invalid ELF "
     r"|Linux version \d|Linux \S+ \d+\.\d+\S* #\d|SecureBoot (?:en|dis)abled|Secure [Bb]oot (?:en|dis)abled"
     r"|Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b|DMA-BUF is not supported|DMABUF requested"

@@ -8,6 +8,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
 from gdrkit.explain.topologies import topology_row
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 from gdrkit.rules.deciding_command import DecidingCommand, fill
 
 PERMANENT_WEIGHT = 100
@@ -47,12 +48,26 @@ def question(
 
 
 def commands_shown(lines: tuple[TextLine, ...]) -> set[str]:
-    """The commands whose outputs a text shows: those that were typed, and a matrix that needs no
-    command to be known."""
-    shown = {line.command for line in lines if line.kind == "typed"}
+    """The commands whose outputs a text shows: those that were typed, alone or among others for a shell
+    elsewhere, and a matrix that needs no command to be known."""
+    typed = {line.command for line in lines if line.kind == "typed"}
+    shown = typed.union(*map(_within, typed))
     if topology_row(lines):
         shown.add("nvidia-smi topo -m")
     return shown
+
+
+_ELSEWHERE = regex(r"(?:.{0,400}? -- )?(?:(?:\S*/)?(?:ba)?sh -\w{0,2}c )?(?P<commands>.*)")
+
+
+def _within(command: str) -> list[str]:
+    """The commands that a line runs one after the other, in a pod or a shell that it starts."""
+    found = _ELSEWHERE.match(command)
+    commands = found["commands"].strip("'\" ") if found is not None else ""
+    return [part.strip() for part in _ENDS.split(commands)]
+
+
+_ENDS = regex(r"&&|\|\||;")
 
 
 def _deciding_commands(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:

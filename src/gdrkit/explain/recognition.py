@@ -6,6 +6,7 @@ from gdrkit import catalogue
 from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine, is_record
 from gdrkit.formats.regex import regex
+from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
 
 
@@ -21,10 +22,14 @@ def is_output(text: str, *, fenced: bool = False) -> bool:
 def is_message(text: str, *, fenced: bool = False) -> bool:
     """Whether a line has a message of the catalogue that reports a failure, not quoted in a sentence."""
     found = catalogue.match(in_english(text))
-    if found is None or not (found.causes or "error" in found.values):
+    if found is None or not (found.causes or "error" in found.values or _fails(found.message)):
         return False
     before, _, after = in_english(text).partition(found.words)
     return fenced or (_is_prefix(before) and not _PATTERNS["talk"].match(after))
+
+
+def _fails(message: MessageTemplate) -> bool:
+    return message.meaning is not None and message.meaning.effect == "failure"
 
 
 MOST_WORDS = 14

@@ -251,9 +251,11 @@ def _section(title: str, machines: tuple[TextMachine, ...], rows: object, verbos
         if not shown:
             yield 0, "head", title
             shown = True
+        below = 0
         if len(machines) > 1:
-            yield 1, "head", _name(machine.name)
-        yield from here
+            yield 2, "head", _name(machine.name)
+            below = 2
+        yield from ((indent + below, style, words) for indent, style, words in here)
     if shown:
         yield 0, "", ""
 

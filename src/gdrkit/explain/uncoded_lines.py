@@ -12,8 +12,9 @@ from gdrkit import catalogue
 from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.unexplained import is_raised
+from gdrkit.explain.unexplained import is_raised, reports_failure
 from gdrkit.formats.regex import regex
+from gdrkit.messages.message import Match
 
 
 class OtherLine(Struct, frozen=True):
@@ -25,6 +26,7 @@ class OtherLine(Struct, frozen=True):
     weight: float
     harmless: bool = False
     after: tuple[str, ...] = ()  # codes that bring it about
+    brings: tuple[str, ...] = ()  # codes that it brings about
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
@@ -32,6 +34,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
     ranks of the jobs are on one host."""
     found = (
+        *_holders(lines),
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
@@ -54,18 +57,77 @@ def _warns(text: str) -> bool:
     return "NCCL WARN" not in text and _WARNING.search(text) is not None
 
 
-WEIGHTS = {"failure": BY_LINE, "follows": NOTE, "harmless": NOTE / 2}
+WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
 
 
-def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+_PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")
+
+
+def _messages(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
     for line in lines:
         match = catalogue.match(line.text)
         meaning = match.message.meaning if match is not None else None
-        if meaning is not None:
+        if meaning is None or match is None:
+            continue
+        if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
             harmless = meaning.effect == "harmless"
             weight = WEIGHTS[meaning.effect] * shown
-            yield OtherLine(line, meaning.words, meaning.todo, weight, harmless, meaning.after)
+            yield OtherLine(
+                line, meaning.words, meaning.todo, weight, harmless, meaning.after, meaning.brings
+            )
+
+
+def _shows_log(row: Match, lines: tuple[TextLine, ...]) -> bool:
+    """Whether a text has the log of the pod in a row of `kubectl get pods`, with a failure in it."""
+    pod = next(word for word in row.text.split() if word.endswith(row.values["pod"]))
+    printed = False
+    for line in lines:
+        if line.kind == "typed":
+            printed = _PRINTS_LOG.search(line.text) is not None and _names(line.text, pod)
+        elif printed and reports_failure(line):
+            return True
+    return False
+
+
+def _names(command: str, pod: str) -> bool:
+    """Whether a command names a pod, or by ds/NAME or app=NAME all pods of its kind."""
+    names = (regex(r"[/=]").split(word)[-1] for word in command.split())
+    return any(pod == name or pod.startswith(f"{name}-") for name in names)
+
+
+_NO_UNLOAD = "Could not unload NVIDIA driver kernel modules"
+_OWN_MODULES = frozenset((
+    "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_drm", "nvidia_fs", "nvidia_vgpu_vfio",
+))  # fmt: skip
+"""Users of nvidia.ko that the driver container or its manager unloads itself. Source: gpu-driver-container
+nvidia-driver, _unload_driver(); k8s-driver-manager, unloadDriver()."""
+_USERS = regex(r"\s*nvidia\s+\d+\s+(?P<count>\d+)\s+(?P<names>[\w,]+)\s*$")
+
+
+def _holders(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+    """What keeps the driver container from unloading the driver, where lsmod's row of nvidia names it."""
+    failed = next((line for line in lines if _NO_UNLOAD in line.text and _is_printed(line)), None)
+    rows = ((line, _USERS.match(line.text)) for line in lines if failed is not None)
+    line, row = next(((line, row) for line, row in rows if row is not None), (None, None))
+    if failed is None or line is None or row is None:
+        return
+    users = row["names"].split(",")
+    held, todo = [], []
+    if others := [name for name in users if name not in _OWN_MODULES]:
+        held.append(f"by {' and '.join(others)} (line {line.number})")
+        todo.append(f"`sudo rmmod {' '.join(others)}` on the node")
+    if int(row["count"]) > len(users):
+        held.append(f"by processes: of its {row['count']} users, {len(users)} are modules")
+        todo.insert(0, "stop the processes that `sudo fuser -v /dev/nvidia*` shows on the node")
+    if held:
+        steps = ", ".join(todo)
+        yield OtherLine(
+            failed,
+            f"The driver container cannot unload the NVIDIA driver, which is used {', and '.join(held)}",
+            f"{steps[0].upper()}{steps[1:]}, then delete the driver pod. Or drain the node and reboot it",
+            BY_LINE,
+        )
 
 
 def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:

@@ -23,3 +23,12 @@ def is_sentence(text: str) -> bool:
     words = text.lower().split()
     english = sum(word.strip(".,;:!?'\"()") in ENGLISH for word in words)
     return english >= 2 or (english == 1 and re.search(r"[.?!:][\"')]?$", text.strip()) is not None)
+
+
+_KEY = re.compile(r'^[ \t]*[\w.-]+(?= += |[ \t]*(?:"[^"\n]*" ?){0,4}\{[ \t]*$)', re.MULTILINE)
+
+
+def without_keys(text: str) -> str:
+    """A text without the names of attributes and blocks, as Terraform has them: `namespace = "x"` is not
+    about namespaces."""
+    return _KEY.sub("", text)

@@ -27,9 +27,9 @@ PRINTK_MESSAGE_MAX), NCCL 4096 (src/debug.cc); a longer line was made to keep a 
 _NAMES = ("module", "symbol", "owner", "namespace")
 
 
-Effect = Literal["failure", "follows", "harmless"]
-"""What a message without a code stands for: a failure of something else than the direct path, one that
-follows from an error of another process, or no failure."""
+Effect = Literal["failure", "state", "follows", "harmless"]
+"""What a message without a code stands for: a failure of something else than the direct path, the state of a
+pod for which its log has the reason, a failure that follows from an error of another process, or none."""
 
 
 class Meaning(Struct, frozen=True):
@@ -39,6 +39,7 @@ class Meaning(Struct, frozen=True):
     todo: str
     effect: Effect = "failure"
     after: tuple[str, ...] = ()  # codes that bring it about: if one is the first cause, it is the answer
+    brings: tuple[str, ...] = ()  # codes that it brings about, and that are no cause beside it
 
 
 class MessageTemplate(Struct, frozen=True, eq=False):

@@ -15,6 +15,12 @@ _PLUGINS = (
     "Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/resources_manager.go and server.go, and"
     " k8snetworkplumbingwg/sriov-network-device-plugin: selectors"
 )
+_OF_DRIVER_POD = (
+    "operator-stub",
+    "operator-ofed-changed",
+    "operator-module-missing",
+    "operator-waits-for-ofed",
+)
 _NETWORK_RESOURCE = (
     r"(?:rdma|openshift\.io|vpc\.amazonaws\.com)/[\w.-]{1,60}|nvidia\.com/(?!gpu\b|mig-|shared)[\w.-]{1,60}"
 )
@@ -38,6 +44,7 @@ ROWS = (
         "gpu-operator",
         "failed to load nvidia-peermem module",
         ("operator-stub", "operator-ofed-changed", "module-unsigned", "module-unknown-key"),
+        hides_error=True,
         source=_RELOAD,
         module="nvidia_peermem",
         open_end=True,
@@ -91,6 +98,37 @@ ROWS = (
         open_end=True,
     ),
     MessageTemplate(
+        "network-operator",
+        "{:[Ss]}torage modules are loaded for current driver,{: ?}terminating prior driver reload failure",
+        meaning=Meaning(
+            "The OFED container does not replace the NIC's driver: modules for storage over RDMA (NVMe-oF,"
+            " iSER, SRP, NFS) are loaded, and UNLOAD_STORAGE_MODULES is not true. What waits for the OFED"
+            " waits for this",
+            "If no volume of the node is mounted by them, set UNLOAD_STORAGE_MODULES=true in"
+            " NicClusterPolicy.spec.ofedDriver.env. Else remove ofedDriver, and use dma-buf with"
+            " driver.rdma.enabled=false, which needs no OFED",
+            brings=("operator-waits-for-ofed",),
+        ),
+        source="Mellanox/doca-driver-build entrypoint.sh and entrypoint/internal/entrypoint",
+        open_end=True,
+        sample="[20-Nov-26_08:22:40] Storage modules are loaded for current driver, terminating prior driver"
+        ' reload failure due to UNLOAD_STORAGE_MODULES not set to "true"',
+    ),
+    MessageTemplate(
+        "network-operator",
+        "awating DTK compilation, {file:\\S{1,200}} not found",
+        meaning=Meaning(
+            "The OFED container waited in vain for OpenShift's driver toolkit to build its modules",
+            "Read the log of the other container of this pod: `kubectl logs -n nvidia-network-operator -l"
+            " nvidia.com/ofed-driver --all-containers --prefix --tail=50`",
+            brings=("operator-waits-for-ofed",),
+        ),
+        source="Mellanox/doca-driver-build entrypoint.sh, build_driver()",
+        open_end=True,
+        sample="[20-Nov-26_08:22:40] Timeout (2790 sec.) awating DTK compilation,"
+        " /mnt/shared-nvidia-nic-driver-toolkit/dtk_done_compile_25_04 not found",
+    ),
+    MessageTemplate(
         "kubernetes",
         rf"Insufficient {{resource:{_NETWORK_RESOURCE}}}",
         meaning=Meaning(
@@ -141,7 +179,10 @@ ROWS = (
             " the driver, or, where the other is ready, the one that loads nvidia-peermem. Pods that need"
             " the driver wait in Init until it is ready",
             "Print why with `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset --all-containers"
-            " --prefix --tail=50`, and paste that into `gdr explain`",
+            " --prefix --tail=50`, and paste that into `gdr explain`. After a restart, only"
+            " `--previous -c CONTAINER` may print the reason",
+            effect="state",
+            after=_OF_DRIVER_POD,
         ),
         source=f"{_PRINTED}; gpu-operator assets/state-driver",
         open_end=True,
@@ -154,7 +195,10 @@ ROWS = (
             "The pod with which the Network Operator installs an OFED does not stay up. A GPU Operator with"
             " driver.rdma.enabled and useHostMofed: false waits for it",
             "Print why with `kubectl logs -n nvidia-network-operator -l nvidia.com/ofed-driver"
-            " --all-containers --prefix --tail=50`, and paste that into `gdr explain`",
+            " --all-containers --prefix --tail=50`, and paste that into `gdr explain`. After a restart, only"
+            " `--previous -c CONTAINER` may print the reason",
+            effect="state",
+            brings=("operator-waits-for-ofed",),
         ),
         source=f"{_PRINTED}; network-operator manifests/state-ofed-driver",
         open_end=True,

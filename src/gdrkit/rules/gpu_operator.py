@@ -153,7 +153,7 @@ def _why(node: Node) -> str:
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
 )
 def operator_ofed_changed(node: Node, _: str) -> Outcome:
-    """The OFED container was replaced after the GPU Operator had built its driver.
+    """The GPU Operator's nvidia-peermem was built for another RDMA stack or driver than the one that runs.
 
     Cost: The container is in CrashLoopBackOff. dma-buf is not affected.
 
@@ -165,8 +165,9 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
     What to do: Rebuild the driver: set FORCE_REINSTALL=true in the driver manager's environment and delete
     the driver pod (this drains the node). Or reboot the node.
 
-    Why: An upgrade of the Network Operator brought another OFED, but the driver pod kept the modules that
-    it had built before.
+    Why: The kernel compares the versions of the symbols that a module uses. They differ where the driver pod
+    kept modules that it had built before: an upgrade of the Network Operator brought another OFED, or one
+    was installed on the host (useHostMofed: true), or nvidia.ko is of another build.
 
     Source: gpu-operator issue 2868 and release notes 26.3; Linux kernel/module/version.c.
     """
@@ -209,17 +210,18 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
 )
 def operator_module_missing(node: Node, _: str) -> Outcome:
-    """The driver container was restarted without its kernel modules.
+    """The GPU Operator's driver container has no nvidia-peermem for the kernel that runs.
 
     Cost: The container is in CrashLoopBackOff until the node is rebooted or the driver reinstalled. dma-buf
     is not affected.
 
-    How to tell: After a pod restart, print the log of the container nvidia-peermem-ctr with
+    How to tell: Print the log of the container nvidia-peermem-ctr with
     `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It says
-    `modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/...`, and the driver's log
-    says `performing userspace-only install`.
+    `modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/...`. After a restart of the
+    pod, the driver's log says `performing userspace-only install`.
 
-    What to do: Set FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
+    What to do: With the open kernel modules, use dma-buf: set driver.rdma.enabled=false, and this container
+    is gone. Else set FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
 
     Why: From 26.3 on, a restarted driver pod keeps a driver that is already loaded and installs only user
     space, so its root has no module files.
