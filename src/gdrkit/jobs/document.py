@@ -134,6 +134,9 @@ def summary(found: JobAnalysis) -> str:
             return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
+        if found.damaged:
+            lines = "1 line is" if found.damaged == 1 else f"{found.damaged} lines are"
+            return f"no channel line can be read: {lines} cut, or in a form that gdr does not know"
         if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
             return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
