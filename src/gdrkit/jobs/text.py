@@ -127,7 +127,7 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         )
         name = f"job {job.number}: " if len(document.jobs) > 1 else ""
         of = ""
-        if job.expected and job.expected != len(job.ranks):
+        if job.expected and job.expected > len(job.ranks):
             of = f"{len(job.ranks)} of {at_least((job,))}"
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
@@ -135,6 +135,8 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         where = _count(hosts, "host")
         if job.on_one_host and hosts > 1:
             where = f"1 host of {hosts} names, as pods have"
+        if job.communicators > 1 and job.expected and job.expected < len(job.ranks):
+            ranks += f" in {job.communicators} communicators"
         yield 2, "", f"{name}{version}{network}, {ranks} on {where}"
         if job.missing is not None:
             yield 2, "", f"{name}{missing_words(job.missing)}"
