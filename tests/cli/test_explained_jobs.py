@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,13 @@ def test_a_driver_that_closes_one_path_is_not_why_the_other_is_closed_too(both):
     (why,) = found["job"]["why_not_direct"]
     assert why["codes"] == ["nccl-misses-peermem"]
     assert found["answer"]["cause"] == "nccl-misses-peermem"
+
+
+def test_a_log_from_a_log_store_is_answered_as_the_log_itself(both):
+    """The number of the line is that of the export, and what is quoted is the line that was logged."""
+    log = large_job(3, staged=("gpu02",))
+    rows = (json.dumps({"labels": {"app": "t"}, "line": line, "ts": "1"}) for line in log.splitlines())
+    answers = [both(text)[1][1] for text in (log, "\n".join(rows) + "\n")]
+
+    assert answers[0]["answer"] == answers[1]["answer"]
+    assert answers[0]["machines"] == answers[1]["machines"]

@@ -59,14 +59,14 @@ def test_a_wrapped_line_is_output(wrapped, line):
     assert line in found.text
 
 
-@pytest.mark.parametrize("key", ["log", "message", "msg", "textPayload"])
+@pytest.mark.parametrize("key", ["log", "message", "msg", "textPayload", "MESSAGE", "line", "LogMessage"])
 def test_a_line_in_json_is_the_text_that_was_logged(key):
     assert unwrap(json.dumps({key: ERROR + "\n", "stream": "stderr"})).text == ERROR
 
 
 def test_a_json_value_that_is_no_log_stays_as_it_is():
     assert unwrap('{"log": ["x"]}').text == '{"log": ["x"]}'
-    assert unwrap('{"name": "NVRM: x"').text == '{"name": "NVRM: x"'
+    assert unwrap('{"name": "nvidia_peermem: x"}').text == '{"name": "nvidia_peermem: x"}'
 
 
 def test_entities_are_decoded_once():

@@ -6,6 +6,7 @@ import pytest
 
 from gdrkit.jobs.document import document, exit_code, summary
 from gdrkit.jobs.job import LoggedKinds
+from gdrkit.jobs.text import text
 from gdrkit.programs.nccl.log import COMPARED
 from tests.jobs.large_job import large_job
 from tests.jobs.samples import info, warn
@@ -251,3 +252,17 @@ def test_a_rank_of_another_gpu_than_its_peers_name_is_of_another_communicator(gp
 
     assert (len(found.jobs), found.state) == (jobs, state)
     assert found.crossing is None, "rails are compared within one communicator"
+
+
+def test_ranks_of_several_communicators_are_not_counted_against_the_largest():
+    """Tensor parallel inside each host, pipeline parallel between two: four ranks, the largest of two."""
+    starts = [("a:1", "0x1", 0), ("a:2", "0x1", 1), ("b:1", "0x2", 0), ("b:2", "0x2", 1)]
+    between = [("a:1", "0x3", 0), ("b:1", "0x3", 1)]
+    log = "".join(
+        info(process, 0, START.format(rank=rank, ranks=2, gpu=0, id=identifier))
+        for process, identifier, rank in (*starts, *between)
+    )
+    page = text(document(analysed(log)), width=200)
+
+    assert "4 ranks in 3 communicators on 2 hosts" in page
+    assert " of 2 ranks" not in page

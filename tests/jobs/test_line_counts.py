@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gdrkit.jobs import workers as job_workers
 from gdrkit.jobs.analyse import analyse
+from gdrkit.jobs.document import summary
 from gdrkit.jobs.job import JobAnalysis, LogPosition
 from gdrkit.jobs.line_counts import QUOTED, Tally
 from gdrkit.jobs.runtime_prefixes import Unwrapper
@@ -141,6 +143,11 @@ WRAPPED = {
     "Docker, escaped as Go does": lambda line, n: (
         '{"log":' + json.dumps(line + "\n").replace(">", "\\u003e") + ',"stream":"stdout"}'
     ),
+    "Loki": lambda line, n: json.dumps({"labels": {"pod": f"t-{n}"}, "line": line, "timestamp": STAMP}),
+    "a collector that drops the newline": lambda line, n: json.dumps({"log": line, "stream": "stderr"}),
+    "JSON in what containerd stores": lambda line, n: f"{STAMP} stderr F {json.dumps({'msg': line})}",
+    "a quotation in a form of nobody": lambda line, n: f'at={STAMP} text="{line}", rank={n}',
+    "a quotation of YAML": lambda line, n: f"textPayload: '{line}'",
     "Windows ends of lines": lambda line, n: f"{line}\r",
 }
 
@@ -154,6 +161,24 @@ def test_launchers_do_not_change_the_answer(launcher: str):
     assert found.damaged == 0
     position = min(leg.line for rank in found.jobs[0].ranks for leg in rank.legs)
     assert position.line == 5
+
+
+def test_a_document_of_a_log_store_on_one_line_gives_the_same_answer(tmp_path):
+    lines = [line for lines in JOB for line in lines]
+    padding = [{"message": "x" * 1000}] * 3000  # longer than the longest line that is read at once
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"events": [*({"message": line} for line in lines), *padding]}))
+    counted = job_workers.count([str(path)])
+
+    assert answers(analyse(counted.tally, counted.position)) == WHOLE
+
+
+def test_a_log_of_which_no_line_can_be_read_is_not_called_cut_short():
+    text = "\n".join(f"{line} x" for lines in JOB for line in lines if "Channel" in line)
+
+    assert summary(analysed(text)) == (
+        "no channel line can be read: 16 lines are cut, or in a form that gdr does not know"
+    )
 
 
 def test_a_long_line_split_by_a_runtime_is_joined_and_keeps_its_number():

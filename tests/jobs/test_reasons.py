@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.jobs.document import document
 from gdrkit.jobs.job import Leg, LegDirection
 from gdrkit.jobs.reasons import _is_at
+from gdrkit.jobs.text import text
 from gdrkit.programs.nccl.log_records import Carrier, PairLine
+from tests.jobs.test_samples import analysed
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,36 @@ def test_a_line_about_reading_memory_is_about_sending(read: bool | None, sends: 
     for direction, counts in ((LegDirection.SEND, sends), (LegDirection.RECEIVE, read is not True)):
         leg = Leg(direction=direction, carried=Carrier.BOUNCED, channels=(0,), line=1, index=0)
         assert _is_at(pair, leg) is counts
+
+
+NO_EFA = """\
+a-0:412:870 [0] NCCL INFO NET/OFI Running on p5.48xlarge platform, topology file /opt/p5.48xl-topo.xml
+a-0:412:870 [0] nccl_net_ofi_create_plugin:262 NCCL WARN NET/OFI No eligible providers were found
+a-0:412:870 [0] NCCL INFO NET/IB : No device found.
+a-0:412:870 [0] NCCL INFO NET/Socket : Using [0]enp73s0:10.1.216.156<0>
+a-0:412:870 [0] NCCL INFO Using network Socket
+a-0:412:870 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 53000 - Init START
+"""
+OF_VERBS = ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected")
+
+
+@pytest.mark.parametrize(
+    ("log", "causes"),
+    [
+        (NO_EFA, ("rdma-device-not-in-container", "no-efa-device")),
+        (NO_EFA.replace("Running on p5.48xlarge platform", "Initializing aws-ofi-nccl 1.17.1"), OF_VERBS),
+        (NO_EFA.replace("No eligible providers were found", "something else"), OF_VERBS),
+    ],
+)
+def test_what_only_verbs_have_is_no_reason_on_ec2(log: str, causes: tuple[str, ...]):
+    """The plugin alone, or the platform alone, leaves NICs with verbs possible."""
+    (reason,) = analysed(log).jobs[0].ranks[0].network_reasons
+
+    assert reason.codes == causes
+
+
+def test_a_warning_with_several_causes_states_none_of_them():
+    (error,) = analysed(NO_EFA).errors
+
+    assert error.meaning == "a warning that does not prove its cause"
+    assert "no RDMA device" not in text(document(analysed(NO_EFA)))

@@ -26,6 +26,7 @@ from gdrkit.facts.symvers import has_peer_api
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.racks import parse_racks
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.log_store import without_frames
 from gdrkit.formats.nccl_tests import parse_nccl_tests
 from gdrkit.formats.perftest import parse_perftest
 from gdrkit.formats.topo_matrix import parse as parse_matrix
@@ -79,6 +80,10 @@ def mentions(text):
     return list(unread_faults(text, {("NCCL_DEBUG", f"a{number}") for number in range(1000)}))
 
 
+def unframed(text):
+    return without_frames(text.encode())
+
+
 BLANKS = " " * 900
 LONG = {
     "words before a command": (command_of, "a=1 " * (1 << 17)),
@@ -88,6 +93,8 @@ LONG = {
     "arguments of a kernel": (lambda text: without_secrets(text.encode(), "proc/cmdline"), "${" * (1 << 18)),
     "lines of a screen": (_screen().split, " " * 20000),
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),
+    "quotation marks of a log store": (unframed, '{"a": "NCCL INFO "' + '\\"' * (1 << 16)),
+    "columns of a log store": (unframed, "a,message\n1," + '"NCCL INFO ' * (1 << 17)),
     "a product": (VGPU_NAME.search, "A" * 20000),
     "transports": (_SHARE.findall, "a" * 60000),
 }

@@ -78,8 +78,11 @@ def main(arguments: list[str]) -> int:
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
+    from gdrkit.formats.log_store import without_frames
 
     content, gap = _content(options.file)
+    if b"apiVersion" not in content[:START_BYTES]:  # a manifest is no log, whatever its fields quote
+        content = without_frames(content)
     name = shown(STDIN if _is_text(options.file) else options.file)
     host = PastedHost(content, gap=gap)
     log = LogReader(content, name, gap)

@@ -20,7 +20,8 @@ from msgspec import Struct
 from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine
 from gdrkit.explain.recognition import is_output
-from gdrkit.formats.container_log import CRI, logged_line
+from gdrkit.formats.container_log import CRI
+from gdrkit.formats.log_store import logged_text
 from gdrkit.formats.regex import regex
 
 MOST_WRAPPERS = 5
@@ -54,8 +55,8 @@ def unwrap(text: str, *, fenced: bool = False) -> UnwrappedLine:
 def _once(text: str) -> UnwrappedLine | None:
     """The text without its outermost wrapper; None if it has none."""
     if text.lstrip()[:1] == "{":
-        logged = logged_line(text.strip())
-        return None if logged is None else UnwrappedLine(logged.text.rstrip("\r\n").replace("\n", " "))
+        logged = logged_text(text.strip())
+        return None if logged is None else UnwrappedLine(logged)
     for pattern, form in _wrappers():
         found = pattern.match(text)
         if found is not None:

@@ -27,6 +27,7 @@ from gdrkit.jobs.job_parts import parts
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.missing_ranks import missing_ranks
+from gdrkit.jobs.nic_lists import short_nic_lists
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
 from gdrkit.jobs.setting_advice import lone_settings
@@ -77,6 +78,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
         crossing=crossing(gathered, jobs),
+        short_nic_lists=short_nic_lists(gathered, jobs),
         diagnostics=located(reports, gathered) if reports else None,
         ucx=ucx,
         newer=tuple(sorted({version for job in jobs for version in job.nccl_versions if is_newer(version)})),

@@ -30,6 +30,7 @@ from gdrkit.jobs.job import (
     MisleadingLine,
     RailCrossing,
     Rank,
+    ShortNicList,
     State,
     UcxLegs,
 )
@@ -71,6 +72,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
+    short_nic_lists: tuple[ShortNicList, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics; null: none
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO; null: none
     newer_versions: tuple[str, ...]  # of NCCL, read as far as their lines are known
@@ -99,6 +101,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         jobs=found.jobs,
         refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
+        short_nic_lists=tuple(structs.replace(one, codes=left(one.codes)) for one in found.short_nic_lists),
         diagnostics=found.diagnostics,
         ucx=found.ucx,
         newer_versions=found.newer,
@@ -134,6 +137,9 @@ def summary(found: JobAnalysis) -> str:
             return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
+        if found.damaged:
+            lines = "1 line is" if found.damaged == 1 else f"{found.damaged} lines are"
+            return f"no channel line can be read: {lines} cut, or in a form that gdr does not know"
         if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
             return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
@@ -200,7 +206,13 @@ def exit_code(result: NcclDocument) -> int:
         return 2
     if result.verdict.state == "unknown":
         return 3
-    return 1 if result.errors or any(finding.status != "note" for finding in result.findings) else 0
+    return (
+        1
+        if result.errors
+        or result.short_nic_lists
+        or any(finding.status != "note" for finding in result.findings)
+        else 0
+    )
 
 
 WhyKey = tuple[str, tuple[str, ...]]

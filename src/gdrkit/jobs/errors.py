@@ -71,8 +71,10 @@ def _warned(gathered: GatheredRanks) -> Iterator[JobError]:
             found[warned].append((process.name, entry))
     for warned, seen in found.items():
         first = min((entry for _, entry in seen), key=lambda entry: entry.position)
+        proves = warned.decides and len(warned.causes) == 1
         yield JobError(
-            call=warned.program, number=None, vendor_error=None, meaning=code_page(warned.causes[0])[0],
+            call=warned.program, number=None, vendor_error=None,
+            meaning=code_page(warned.causes[0])[0] if proves else "a warning that does not prove its cause",
             codes=warned.causes, ranks=len({name for name, _ in seen}),
             count=sum(max(1, entry.count) for _, entry in seen), line=gathered.where(first.position),
             words=first.words, decides=warned.decides,

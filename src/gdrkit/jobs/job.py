@@ -203,6 +203,18 @@ class RailCrossing(Struct, frozen=True, kw_only=True):
     line: LogLineNumber
 
 
+class ShortNicList(Struct, frozen=True, kw_only=True):
+    """Hosts on which NCCL lists fewer NICs than on most."""
+
+    hosts: tuple[str, ...]
+    missing: tuple[str, ...]  # that most hosts list, by name
+    usual: int  # NICs that those list
+    usual_hosts: int
+    shared: tuple[str, ...]  # NICs of which several ranks of such a host use one
+    codes: tuple[Code, ...]  # possible causes
+    line: LogLineNumber  # the first list
+
+
 class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
@@ -292,6 +304,7 @@ class JobAnalysis(Struct, kw_only=True):
     logged: LoggedKinds
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None
+    short_nic_lists: tuple[ShortNicList, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO
     newer: tuple[str, ...]  # versions of NCCL that are newer than what gdrkit knows

@@ -93,7 +93,7 @@ def sections(files: list[str]) -> list[LogSection]:
             continue
         with _opened(path) as file:
             size, head = os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES)
-            whole = compression(head) or head.startswith(MARKS) or Unwrapper(head).kind in ("cri", "json")
+            whole = compression(head) or head.startswith(MARKS) or Unwrapper(head).needs_all_before
             if whole or size < 2 * SECTION_BYTES:
                 found.append(LogSection(number))
                 continue
@@ -176,13 +176,14 @@ def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: It
         while piece:
             whole, newline, rest = (rest + piece).rpartition(b"\n")
             if not newline and len(rest) > LONGEST_LINE_BYTES:
-                whole, newline, rest = rest, b"\n", b""
+                at = wrapper.edge(rest)
+                whole, newline, rest = rest[:at], b"\n", rest[at:]
             if newline:
                 tally.feed(wrapper.feed(whole + newline), number)
             piece = next(pieces, b"")
     finally:
         if rest:
-            tally.feed(wrapper.feed(rest), number, ends_whole=False)
+            tally.feed(wrapper.feed(rest), number, ends_whole=wrapper.shows_ends)
 
 
 def _pieces(stream: Any, section: LogSection, progress: Callable[[int], None]) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.gpu_names import OF_HARDWARE, left_by
@@ -24,6 +25,8 @@ from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
 from gdrkit.verdict.makers import needs_nvidia
 
+_EC2 = regex(r"NET/OFI Running on \S{1,60} platform")
+"""aws/aws-ofi-nccl src/platform-aws.cpp: of EC2 alone, by the type of the instance."""
 ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
 """Stands for the name of a device, in the text of reasons that differ in nothing else."""
 LOCAL_ID = (1 << 56) - 1
@@ -136,13 +139,28 @@ class ReasonFinder:
                 text = f"NCCL cannot open {failure.device}"
                 yield LegReason(text, FAILED_STEPS[OPEN_DEVICE].causes, self.gathered.where(entry.position))
                 return
-        for entry in process.all(nccl_records.NoIbDevice).values():
+        no_device = process.all(nccl_records.NoIbDevice)
+        if no_device and (efa := list(self._without_efa(process))):
+            yield from efa
+            return
+        for entry in no_device.values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
             others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")
             # a setting need not be printed: NCCL_DEBUG_SUBSYS may leave ENV out
             causes = ("hca-not-selected", *others) if chosen else (*others, "hca-not-selected")
             text = "NET/IB finds no device" + (f" with NCCL_IB_HCA={chosen}" if chosen else "")
             yield LegReason(text, causes, self.gathered.where(entry.position))
+
+    def _without_efa(self, process: JobProcess) -> Iterator[LegReason]:
+        """Why a process on EC2 finds no EFA: NET/IB takes none, so that its own reasons do not apply."""
+        printed = (one.text for one in process.all(nccl_records.Plugin))
+        if not any(map(_EC2.search, printed)):
+            return
+        for warned, entry in process.all(nccl_records.Warned).items():
+            if "no-efa-device" in warned.causes:
+                text = "aws-ofi-nccl finds no EFA on this EC2 instance, and NET/IB no device"
+                yield LegReason(text, warned.causes, self.gathered.where(entry.position))
+                return
 
     # -- settings ----------------------------------------------------------------------------------------
 

@@ -1,46 +1,59 @@
-"""Removes what container runtimes, terminals and Markdown add to each line.
+"""Removes what log stores, container runtimes, terminals and Markdown add to each line.
 
-Lines keep their numbers: if a runtime splits a long line in two, the first becomes empty.
-Sources: formats/container_log.py; ECMA-48, 5.4 for colours.
+Lines keep their numbers: if a runtime splits a long line in two, the first becomes empty. Only of a document
+without line breaks each log line is a line of its own.
+Sources: formats/container_log.py; formats/log_store.py; ECMA-48, 5.4 for colours.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from typing import Protocol
 
-from gdrkit.formats.container_log import BOX_END, BOX_START, CRI, logged_line
+from gdrkit.formats.container_log import BOX_END, BOX_START, CRI
+from gdrkit.formats.log_store import PARTIAL_BYTES, JsonFrame, frame_of
 
-PARTIAL_BYTES = 1 << 16
-"""How much of a line that a runtime split is joined again. Both split at 16 KiB."""
+MOST_FRAMES = 4
+"""Frames within frames at most: a store's CSV, a collector's JSON, a runtime's time, a person's time."""
+
+
+class _Frame(Protocol):
+    def feed(self, chunk: bytes) -> bytes:
+        """The content of a chunk of whole lines."""
+
+    def edge(self, text: bytes) -> int:
+        """Where an endless line may be cut."""
 
 
 class Unwrapper:
     """Unwraps chunks of whole lines of one file; its first bytes decide the format."""
 
     def __init__(self, head: bytes) -> None:
-        first = next((line for line in head.split(b"\n") if line.strip()), b"")
-        if _cri().match(first):
-            self.kind = "cri"
-        elif first.lstrip()[:1] == b"{" and logged_line(first) is not None:
-            self.kind = "json"
-        elif _stamp().match(first):
-            self.kind = "stamped"
-        else:
-            self.kind = ""
-        self._partial: dict[bytes, bytes] = {}
+        self._frames: list[_Frame] = []
+        while len(self._frames) < MOST_FRAMES and (frame := _outermost(head)) is not None:
+            self._frames.append(frame)
+            sample = _outermost(head)  # another one: a frame may keep the beginning of a line
+            head = sample.feed(head) if sample is not None else b""
+
+    @property
+    def needs_all_before(self) -> bool:
+        """Whether a part of the file cannot be read without what stands before it."""
+        return any(not isinstance(frame, _Stamped) for frame in self._frames)
+
+    @property
+    def shows_ends(self) -> bool:
+        """Whether each line is known to be whole, since the frame has a mark at its end."""
+        return any(isinstance(frame, JsonFrame) for frame in self._frames)
+
+    def edge(self, text: bytes) -> int:
+        """Where an endless line may be cut."""
+        return self._frames[0].edge(text) if self._frames else len(text)
 
     def feed(self, chunk: bytes) -> bytes:
         """The chunk without its wrapping."""
-        if self.kind == "cri":
-            if b" P " in chunk or self._partial:
-                chunk = b"\n".join(map(self._cri, chunk.split(b"\n")))
-            else:
-                chunk = _cri().sub(b"", chunk)
-        elif self.kind == "json":
-            chunk = b"\n".join(map(self._json, chunk.split(b"\n")))
-        elif self.kind == "stamped":
-            chunk = _stamp().sub(b"", chunk)
+        for frame in self._frames:
+            chunk = frame.feed(chunk)
         if b"\x1b" in chunk:
             chunk = _colour().sub(b"", chunk)
         if b"\xe2\x94" in chunk or b"\xe2\x95" in chunk:  # U+2500 to U+257F
@@ -49,22 +62,47 @@ class Unwrapper:
             chunk = chunk.replace(b"**", b"")
         return chunk
 
-    def _cri(self, line: bytes) -> bytes:
+
+def _outermost(head: bytes) -> _Frame | None:
+    first = next((line for line in head.split(b"\n") if line.strip()), b"")
+    if _cri().match(first):
+        return _Cri()
+    if _stamp().match(first):
+        return _Stamped()
+    return frame_of(head)
+
+
+class _Stamped:
+    """A time before each line."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        return _stamp().sub(b"", chunk)
+
+    def edge(self, text: bytes) -> int:
+        return len(text)
+
+
+class _Cri:
+    """Lines of the Kubernetes runtimes, of which they split long ones."""
+
+    def __init__(self) -> None:
+        self._partial: dict[bytes, bytes] = {}
+
+    def feed(self, chunk: bytes) -> bytes:
+        if b" P " in chunk or self._partial:
+            return b"\n".join(map(self._line, chunk.split(b"\n")))
+        return _cri().sub(b"", chunk)
+
+    def edge(self, text: bytes) -> int:
+        return len(text)
+
+    def _line(self, line: bytes) -> bytes:
         found = _cri().match(line)
-        return line if found is None else self._whole(found[1], line[found.end() :], found[2] == b"P")
-
-    def _json(self, line: bytes) -> bytes:
-        logged = logged_line(line)
-        if logged is None:
+        if found is None:
             return line
-        text = logged.text.encode()
-        partial = logged.log is not None and not text.endswith(b"\n")
-        return self._whole(logged.stream.encode(), text.rstrip(b"\r\n").replace(b"\n", b" "), partial)
-
-    def _whole(self, stream: bytes, text: bytes, partial: bool) -> bytes:
-        before = self._partial.pop(stream, b"")
-        if partial and len(before) < PARTIAL_BYTES:
-            self._partial[stream] = before + text
+        before, text = self._partial.pop(found[1], b""), line[found.end() :]
+        if found[2] == b"P" and len(before) < PARTIAL_BYTES:
+            self._partial[found[1]] = before + text
             return b""
         return before + text
 

@@ -13,6 +13,7 @@ from gdrkit.jobs.document import NcclDocument, at_least
 from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
 from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
 from gdrkit.jobs.missing_ranks import missing_words
+from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 
@@ -75,6 +76,7 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
         yield from diagnostics_rows(document.diagnostics)
     if document.ucx is not None:
         yield from _ucx(document.ucx)
+    yield from _nics(document)
     yield from _rails(document)
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)
@@ -125,7 +127,7 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         )
         name = f"job {job.number}: " if len(document.jobs) > 1 else ""
         of = ""
-        if job.expected and job.expected != len(job.ranks):
+        if job.expected and job.expected > len(job.ranks):
             of = f"{len(job.ranks)} of {at_least((job,))}"
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
@@ -133,6 +135,8 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         where = _count(hosts, "host")
         if job.on_one_host and hosts > 1:
             where = f"1 host of {hosts} names, as pods have"
+        if job.communicators > 1 and job.expected and job.expected < len(job.ranks):
+            ranks += f" in {job.communicators} communicators"
         yield 2, "", f"{name}{version}{network}, {ranks} on {where}"
         if job.missing is not None:
             yield 2, "", f"{name}{missing_words(job.missing)}"
@@ -235,6 +239,22 @@ def _ucx(found: UcxLegs) -> Iterator[Row]:
     yield 0, "", ""
 
 
+def _nics(document: NcclDocument) -> Iterator[Row]:
+    if not document.short_nic_lists:
+        return
+    yield 0, "head", "NICs"
+    for one in document.short_nic_lists:
+        yield 2, "warning", short_list_words(one)
+        yield 6, "", f"possible causes: {', '.join(one.codes)}"
+        yield 6, "quote", str(one.line)
+        yield (
+            6,
+            "",
+            f"next: `ibv_devinfo -d {one.missing[0]}` on {one.hosts[0]} shows whether a port is active",
+        )
+    yield 0, "", ""
+
+
 def _rails(document: NcclDocument) -> Iterator[Row]:
     found = document.rail_crossing
     if found is None:
@@ -260,7 +280,12 @@ def _rails(document: NcclDocument) -> Iterator[Row]:
             "both ranks are on one host, where NCCL takes a NIC if P2P and shared memory are off or slower: "
             "NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, NCCL_SHM_DISABLE",
         )
-    yield 6, "", "such traffic needs a route between rails; NCCL_CROSS_NIC=0 keeps it on one"
+    unlisted = {name for one in document.short_nic_lists for name in one.missing}
+    if lacking := sorted(unlisted & {found.sending_device, found.receiving_device}):
+        keeps = f"NCCL_CROSS_NIC=0 cannot keep it on one: a host does not list {lacking[0]}"
+    else:
+        keeps = "NCCL_CROSS_NIC=0 keeps it on one"
+    yield 6, "", f"such traffic needs a route between rails; {keeps}"
     yield 0, "", ""
 
 

@@ -30,8 +30,8 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
     does not exist.
 
     What to do: With Docker, start the container with `--device=/dev/infiniband` and `--ulimit memlock=-1`.
-    With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`) or of SR-IOV, and add the
-    capability IPC_LOCK. `gdr config container` writes either.
+    With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`), of SR-IOV, or on EKS
+    `vpc.amazonaws.com/efa`, and add the capability IPC_LOCK. `gdr config container` writes either.
 
     Why: sysfs shows every device of the host, but device files are given to containers one by one.
 

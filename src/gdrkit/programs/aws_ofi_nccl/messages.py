@@ -242,7 +242,7 @@ ROWS = (
         source="aws/aws-ofi-nccl src/rdma/gin", versions="1.19.0 and later",
     ),
     _ofi(
-        "No eligible providers were found", ("no-rdma-device", "rdma-device-not-in-container"),
+        "No eligible providers were found", ("rdma-device-not-in-container", "no-efa-device"),
         source="aws/aws-ofi-nccl src",
     ),
     _ofi(

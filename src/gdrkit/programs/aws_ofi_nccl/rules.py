@@ -55,9 +55,10 @@ Source: amzn/amzn-drivers kernel/linux/efa/RELEASENOTES.md."""
 def no_efa_device(node: Node, _: str) -> Outcome:
     """The machine has no EFA, for which aws-ofi-nccl is made.
 
-    Cost: None: NCCL serves NICs with verbs by itself.
+    Cost: None where other NICs have verbs: NCCL serves them by itself. On EC2 it is left with TCP.
 
-    How to tell: `fi_info -p efa` lists nothing, and no device in /sys/class/infiniband has the driver efa.
+    How to tell: `fi_info -p efa` lists nothing, and no device in /sys/class/infiniband has the driver efa. A
+    pod sees only the EFAs that it requests: run both inside.
 
     What to do: Nothing on other machines. On EC2, attach EFA interfaces to the instance; in Kubernetes,
     request `vpc.amazonaws.com/efa` for the pod.

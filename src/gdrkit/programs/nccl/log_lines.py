@@ -44,12 +44,25 @@ def frame(line: str) -> Frame:
         alone = re.search(r"\[(-?\d{1,4})\](?:\s+\S+){0,3}\s*$", head)
         return Frame(_tag(head), int(alone[1]) if alone else None, message, cut)
     before = head[: found.start()]
+    message = _unquoted(message, before[-1:])
     cut = cut or re.search(r"[\w.-]:(?:\d+|X+):$", before) is not None
     parts = found.groupdict()
     host = parts.get("name") or parts["host"] or _tag(before)
     process = f"{host}:{parts.get('process') or parts['pid']}"
     device = parts.get("device")
     return Frame(process, None if device is None else int(device), message, cut)
+
+
+def _unquoted(message: str, mark: str) -> str:
+    """A message without what follows the end of the quotation in which its line stands."""
+    if mark == '"':
+        return _closing().split(message, 1)[0]
+    return message.removesuffix(mark) if mark == "'" else message
+
+
+@functools.cache
+def _closing() -> re.Pattern[str]:
+    return re.compile(r'(?<!\\)"')
 
 
 def is_framed(line: str) -> bool:
@@ -80,7 +93,7 @@ def _frame() -> re.Pattern[str]:
     # Words between device and mark: file and line of a warning, and since 2.30 a function. NCCL 2.3 prints
     # no thread.
     return re.compile(
-        r"(?:(?<![^\s:\[\]])(?P<host>[^\s:\[\]]*+):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)"
+        r"(?:(?<![^\s:\[\]\"'])(?P<host>[^\s:\[\]\"']*+):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)"
         r"|(?<![A-Za-z])(?P<name>[A-Za-z][^\s:\[\]]*+):(?P<process>\d{1,10}|X+))"
         r"\s+\[(?P<device>-?\d{1,4})\](?:\s+\S+){0,3}\s*$"
     )
@@ -88,7 +101,9 @@ def _frame() -> re.Pattern[str]:
 
 @functools.cache
 def _frame_of_process() -> re.Pattern[str]:
-    return re.compile(r"(?<![^\s:\[\]])(?P<host>[^\s:\[\]]*+):(?P<pid>\d{1,10}|X+)(?::(?:\d{1,10}|X+))?\s*$")
+    return re.compile(
+        r"(?<![^\s:\[\]\"'])(?P<host>[^\s:\[\]\"']*+):(?P<pid>\d{1,10}|X+)(?::(?:\d{1,10}|X+))?\s*$"
+    )
 
 
 @functools.cache

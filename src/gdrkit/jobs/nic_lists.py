@@ -1,0 +1,92 @@
+"""Hosts on which NCCL lists fewer NICs than on the others of the job.
+
+Source: NCCL src/transport/net_ib/init.cc: it lists the devices with an active port that NCCL_IB_HCA selects
+and that it can open. So a name that is absent has one of three reasons, and the list does not show which.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from gdrkit.catalogue import Code
+from gdrkit.formats.plural import plural
+from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.hosts import names
+from gdrkit.jobs.job import JobPart, Rank, ShortNicList
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log_records import OVER_NETWORK
+
+UNLISTED: tuple[Code, ...] = ("port-down", "rdma-device-not-in-container", "hca-not-selected")
+
+
+def short_nic_lists(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[ShortNicList, ...]:
+    """The hosts whose list lacks names of the list that most hosts have. Where half of several hosts have a
+    shorter one, they are machines of another kind."""
+    ranks: dict[str, list[Rank]] = defaultdict(list)
+    for job in jobs:
+        for rank in job.ranks:
+            ranks[rank.host].append(rank)
+    lists = {host: found for host, own in ranks.items() if (found := _listed(gathered, own)) and host}
+    kinds = Counter(frozenset(found) for found in lists.values())
+    if len(kinds) < 2:
+        return ()
+    usual = max(kinds, key=lambda kind: (kinds[kind], len(kind)))
+    lacking: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for host, found in lists.items():
+        if set(found) < usual and (2 * kinds[frozenset(found)] < len(lists) or len(lists) == 2):
+            lacking[tuple(sorted(usual - set(found)))].append(host)
+    settings = {
+        setting
+        for host in lists
+        if set(lists[host]) == usual
+        for setting in _selected(gathered, ranks[host])
+    }
+    return tuple(
+        ShortNicList(
+            hosts=tuple(sorted(hosts)), missing=missing, usual=len(usual), usual_hosts=kinds[usual],
+            shared=tuple(sorted(set.union(*(_shared(ranks[host]) for host in hosts)))),
+            codes=UNLISTED if settings.issuperset(_selected(gathered, ranks[hosts[0]])) else UNLISTED[-1:],
+            line=gathered.where(min(position for host in hosts for position in lists[host].values())),
+        )
+        for missing, hosts in lacking.items()
+    )  # fmt: skip
+
+
+def short_list_words(one: ShortNicList) -> str:
+    """`gpu13 lists 7 NICs, 15 hosts list 8: mlx5_8 is missing; ranks there share mlx5_9`."""
+    lists = "lists" if len(one.hosts) == 1 else "list"
+    others = (
+        f"{plural(one.usual_hosts, 'other host')} {'lists' if one.usual_hosts == 1 else 'list'} {one.usual}"
+    )
+    verb = "is" if len(one.missing) == 1 else "are"
+    shared = f"; ranks there share {', '.join(one.shared)}" if one.shared else ""
+    own = plural(one.usual - len(one.missing), "NIC")
+    return f"{names(one.hosts)} {lists} {own}, {others}: {names(one.missing)} {verb} missing{shared}"
+
+
+def _listed(gathered: GatheredRanks, ranks: list[Rank]) -> dict[str, int]:
+    """The names in the lists of a host's processes, with the position of the first."""
+    found: dict[str, int] = {}
+    for name in {rank.process for rank in ranks}:
+        for hcas, entry in gathered.processes[name].all(nccl_records.Hcas).items():
+            for part in (part for hca in hcas.devices for part in hca.name.split("+")):
+                found[part] = min(entry.position, found.get(part, entry.position))
+    return found
+
+
+def _selected(gathered: GatheredRanks, ranks: list[Rank]) -> set[str]:
+    """What a host's processes print of NCCL_IB_HCA."""
+    values = (gathered.processes[rank.process].variable("NCCL_IB_HCA", resolved=True) for rank in ranks)
+    return {value[0] for value in values if value is not None}
+
+
+def _shared(ranks: list[Rank]) -> set[str]:
+    """The NICs that several ranks of a host use, if each rank uses one: those of others are of PXN."""
+    used = [
+        {leg.device for leg in rank.legs if leg.carried in OVER_NETWORK and leg.device} for rank in ranks
+    ]
+    if any(len(devices) != 1 for devices in used):
+        return set()
+    counts = Counter(device for devices in used for device in devices)
+    return {device for device, count in counts.items() if count > 1}

@@ -1,0 +1,83 @@
+"""A host on which NCCL lists fewer NICs than on the others is named, and no other one is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gdrkit.jobs.document import document, exit_code
+from gdrkit.jobs.text import text
+from tests.jobs.large_job import large_job
+from tests.jobs.test_samples import analysed
+
+
+def without_nic(log: str, *hosts: str, number: int = 5) -> str:
+    """The log, where hosts lack a NIC: its GPU uses the next one, and later ones have a lower number."""
+    lines = []
+    for line in log.splitlines(keepends=True):
+        if line.startswith(hosts):
+            line = re.sub(rf"\[{number}\]mlx5_{number}:1/IB ", "", line)
+            line = re.sub(r"\[(\d)\]mlx5_", lambda m: f"[{int(m[1]) - (int(m[1]) > number)}]mlx5_", line)
+            line = re.sub(r"(NET/IB/|HCA )(\d)", lambda m: f"{m[1]}{int(m[2]) - (int(m[2]) > number)}", line)
+            if f"'mlx5_{number}'" in line:
+                continue
+        lines.append(line)
+    return "".join(lines)
+
+
+def page(log: str) -> str:
+    return text(document(analysed(log)), width=300)
+
+
+def test_the_host_that_lacks_a_nic_is_named_with_what_its_ranks_share():
+    found = document(analysed(without_nic(large_job(4), "gpu03")))
+    (one,) = found.short_nic_lists
+
+    assert (one.hosts, one.missing, one.usual, one.usual_hosts) == (("gpu03",), ("mlx5_5",), 8, 3)
+    assert one.shared == ("mlx5_6",)
+    assert one.codes == ("port-down", "rdma-device-not-in-container", "hca-not-selected")
+    assert found.verdict.state == "active" and exit_code(found) == 1
+
+
+def test_the_page_does_not_advise_to_keep_to_a_rail_that_the_host_lacks():
+    shown = page(without_nic(large_job(4), "gpu03"))
+
+    assert "gpu03 lists 7 NICs, 3 other hosts list 8: mlx5_5 is missing; ranks there share mlx5_6" in shown
+    assert "next: `ibv_devinfo -d mlx5_5` on gpu03 shows whether a port is active" in shown
+    assert "NCCL_CROSS_NIC=0 cannot keep it on one: a host does not list mlx5_5" in shown
+
+
+def test_a_setting_of_that_host_alone_is_the_only_cause():
+    log = without_nic(large_job(4), "gpu03")
+    setting = "gpu03:4116:4116 [0] NCCL INFO NCCL_IB_HCA set by environment to ^mlx5_5\n"
+    (one,) = analysed(setting + log).short_nic_lists
+
+    assert one.codes == ("hca-not-selected",)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        large_job(4),
+        without_nic(large_job(4), "gpu03", "gpu04"),  # two kinds of machines
+        without_nic(large_job(4), "gpu01", "gpu02", "gpu03", "gpu04"),
+    ],
+)
+def test_hosts_that_list_the_same_or_are_of_another_kind_are_not(log: str):
+    assert analysed(log).short_nic_lists == ()
+
+
+def test_of_two_hosts_the_one_with_the_shorter_list_is_named():
+    (one,) = analysed(without_nic(large_job(2), "gpu02")).short_nic_lists
+
+    assert (one.hosts, one.usual_hosts) == (("gpu02",), 1)
+
+
+def test_names_that_the_others_do_not_have_are_no_shorter_list():
+    log = "".join(
+        line.replace("mlx5_", "rocep") if line.startswith("gpu03") else line
+        for line in without_nic(large_job(4), "gpu03").splitlines(keepends=True)
+    )
+
+    assert analysed(log).short_nic_lists == ()
