@@ -128,7 +128,7 @@ def test_the_page_has_the_legs_after_the_explanation(tmp_path: Path, capsys):
     page = capsys.readouterr().out
 
     assert (
-        page.index("Also shown") < page.index("The job of the NCCL log") < page.rindex("through host memory")
+        page.index("Also shown") < page.index("The job of the log") < page.rindex("through host memory")
     )
 
 
