@@ -11,16 +11,18 @@ import lzma
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from machines.compose import write
 from machines.fleet import incident
+from machines.machine import Machine
 from tests.evidence_nodes import build
+from tests.fleet.sparks import two_sparks
 
 ROOT = Path(__file__).parent.parent
 HERE = ROOT / "src/gdrkit/cli/examples"
-BUNDLES = {"h100": "rail-down", "spark": "spark-two-cables", "operator": "gpu-operator-waits"}
+BUNDLES = {"h100": "rail-down", "operator": "gpu-operator-waits"}
 """Node of tests/evidence by example."""
 BUG_REPORT = ("geforce-desktop", "nvidia-bug-report.log.gz")
 LOG = ROOT / "tests/cli/examples/job.log"
@@ -35,11 +37,17 @@ def bundles(folder: Path) -> Iterator[tuple[str, bytes]]:
     tree = build(node, made(folder / "geforce"))
     text = gzip.decompress((tree if tree.is_file() else tree / file).read_bytes())
     yield "geforce.log.gz", gzip.compress(text, mtime=0)
-    made(folder / "fleet")
-    for machine in incident(SEED, NODES).machines:
-        packed(write(machine, folder / "trees"), folder / f"fleet/{machine.name}.tar")
-    yield "fleet.tar.xz", compressed(packed(folder / "fleet", folder / "fleet.tar"))
+    for name, machines in (("spark", two_sparks()), ("fleet", incident(SEED, NODES).machines)):
+        tree = several(machines, made(folder / name))
+        yield f"{name}.tar.xz", compressed(packed(tree, folder / f"{name}.tar"))
     yield "job.log", LOG.read_bytes()
+
+
+def several(machines: Iterable[Machine], folder: Path) -> Path:
+    """A folder with an archive of each machine."""
+    for machine in machines:
+        packed(write(machine, folder.parent / "trees"), folder / f"{machine.name}.tar")
+    return folder
 
 
 def made(folder: Path) -> Path:

@@ -90,11 +90,10 @@ def _fleet(folder: Path) -> None:
 
 def _sparks(folder: Path) -> None:
     from machines.fleet import bundles
-    from tests.fleet.sparks import spark_machine
+    from tests.fleet.sparks import two_sparks
 
     (folder / ".node").mkdir()
-    pair = tuple(spark_machine(f"spark-{letter}", number) for number, letter in enumerate("ab"))
-    for packed, letter in zip(bundles(pair, folder / ".node"), "ab", strict=True):
+    for packed, letter in zip(bundles(two_sparks(), folder / ".node"), "ab", strict=True):
         packed.rename(folder / f"spark-{letter}.tar.gz")
 
 

@@ -28,7 +28,6 @@ def judged(path: Path, capsys) -> dict:
     ("name", "state", "cause"),
     [
         ("h100", "blocked", "port-down"),
-        ("spark", "impossible", "gpu-integrated"),
         ("geforce", "impossible", "gpu-consumer"),
     ],
 )
@@ -36,6 +35,21 @@ def test_a_node_is_judged_as_the_list_says(name, state, cause, here, capsys):
     assert main(["example", name]) == 0
     verdict = judged(here / EXAMPLES[name].file, capsys)
     assert (verdict["state"], verdict["cause"]) == (state, cause)
+
+
+def test_of_two_sparks_each_is_judged_and_both_are_to_be_set_alike(here, capsys):
+    """The command is the one that `gdr example` prints, whose `*` a shell expands."""
+    assert main(["example", "spark", "-o", "my pair"]) == 0
+    assert "now: gdr doctor 'my pair'/*\n" in capsys.readouterr().out
+    pair = sorted(here.glob("my pair/*"))
+    assert [path.name for path in pair] == ["spark-a.tar.gz", "spark-b.tar.gz"]
+    verdict = judged(pair[0], capsys)
+    assert (verdict["state"], verdict["cause"]) == ("impossible", "gpu-integrated")
+    assert main(["doctor", *map(str, pair)]) == 0
+    out = capsys.readouterr().out
+    assert "p0 of spark-a to p0 of spark-b" in out
+    both = out.partition("What to set on both nodes\n")[2]
+    assert "NCCL_IB_HCA='=roceP2p1s0f0:1,rocep1s0f0:1'" in both
 
 
 def test_the_node_of_the_operator_waits_for_ofed(here, capsys):

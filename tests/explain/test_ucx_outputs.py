@@ -63,6 +63,37 @@ def test_a_nic_that_cannot_register_gpu_memory_is_named(cuda: str, codes: bool):
     assert bool(open_codes(text)) is codes
 
 
+GIVEN = "[1.1] [n1:8:0] parser.c:2359 UCX  INFO  UCX_* env variables: UCX_LOG_LEVEL=info{}\n"
+LANES = (
+    "[1.2] [n1:8:0] ucp_worker.c:1903 UCX  INFO    ucp_context_0 inter-node cfg#3 rma({0})  am(tcp/eth0)\n"
+)
+
+
+@pytest.mark.parametrize("shows", [LANES.format("tcp/eth0"), (UCX / "tables" / "tcp.txt").read_text()])
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [
+        (" UCX_TLS=tcp,cuda_copy", ("ucx-transport-excluded",)),
+        (" UCX_NET_DEVICES=eth0 UCX_PROTO_INFO=y", ("ucx-transport-excluded",)),
+        ("", ("ucx-lacks-verbs", "no-rdma-device")),  # neither is set: only ucx.conf may set one
+        (
+            " UCX_TLS=rc_x,tcp,cuda UCX_NET_DEVICES=mlx5_0:1,eth0",
+            ("ucx-transport-excluded", "ucx-lacks-verbs"),
+        ),
+        (" UCX_TLS=^sm", ("ucx-transport-excluded", "ucx-lacks-verbs")),
+    ],
+)
+def test_the_settings_that_ucx_prints_order_why_it_uses_tcp(given, codes, shows):
+    found = explained(GIVEN.format(given) + shows).answer
+
+    assert (found.cause, found.sureness) == (codes[0], "likely") if len(codes) == 1 else not found.cause
+    assert len(codes) == 1 or tuple(cause.code for cause in found.others)[:2] == codes
+
+
+def test_lanes_over_rdma_are_no_failure():
+    assert not open_codes(GIVEN.format(" UCX_TLS=tcp,cuda_copy") + LANES.format("rc_mlx5/mlx5_0:1"))
+
+
 DEBUG = "[1750907578.145401] [node:7568 :0]    {}  UCX  DEBUG mlx5_1: {}\n"
 
 

@@ -43,6 +43,11 @@ def spark(name: str, *, up: str = "p1", nets: str = "100 101", **fields: object)
     )  # fmt: skip
 
 
+def two_sparks() -> tuple[Machine, Machine]:
+    """A pair with a cable between the first ports."""
+    return spark_machine("spark-a", 0), spark_machine("spark-b", 1)
+
+
 def spark_machine(name: str, number: int) -> Machine:
     """A Spark of the generator, with a cable in its first port."""
     machine = copy.deepcopy(draw.machine(1, random.Random("spark 1"), "Spark"))

@@ -188,6 +188,36 @@ def test_only_the_last_attempt_counts():
     assert passes(node(recovered), operator_module_missing)
 
 
+NIC_POLICY = """\
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  ofedDriver:
+    image: doca-driver
+    repository: nvcr.io/nvidia/mellanox
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "in_vain"),
+    [
+        (installed({"ib_core": build_module("ib_core")}), True),
+        (peermem(FULL), False),  # this ib_core exports the API
+        ({**installed({"ib_core": build_module("ib_core")}), f"{FOLDER}/nic.yaml": NIC_POLICY}, False),
+        ({}, False),  # not known
+    ],
+)
+def test_a_driver_that_is_built_anew_is_no_remedy_where_nothing_exports_the_api(files, in_vain):
+    """An OFED that a policy deploys may come, and then the driver is to be built against it."""
+    machine = node(files, said(NOT_FOUND, GAVE_UP), complete=bool(files))
+
+    found = failed(machine, operator_module_missing)
+
+    assert found.advice.startswith("Set rdma.enabled: false") == in_vain
+    assert bool(found.advice) == in_vain
+
+
 # -- operator-waits-for-ofed -------------------------------------------------------------------------------
 
 
@@ -203,17 +233,6 @@ def test_it_waits_for_an_ofed_that_nothing_installs():
 
 def test_it_waited_and_went_on():
     assert passes(node(said(WAITING, WAITING, EINVAL, GAVE_UP)), operator_waits_for_ofed)
-
-
-NIC_POLICY = """\
-apiVersion: mellanox.com/v1alpha1
-kind: NicClusterPolicy
-metadata: {name: nic-cluster-policy}
-spec:
-  ofedDriver:
-    image: doca-driver
-    repository: nvcr.io/nvidia/mellanox
-"""
 
 
 @pytest.mark.parametrize(

@@ -17,26 +17,30 @@ class Example(NamedTuple):
 
     file: str  # in examples/, and under this name in the reader's folder
     about: str
-    command: str  # what to run, with the path behind it
+    command: str  # what to run; {} is the path
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is several bundles in a folder; the package has them as one archive of this name."""
+        return "." not in self.file
 
 
+DOCTOR = "gdr doctor {}"
 EXAMPLES = {
-    "h100": Example("h100.tar.xz", "an H100 server with eight rails; the port of one is down", "gdr doctor"),
-    "spark": Example("spark.tar.xz", "a DGX Spark, one of two, on which nvidia-peermem fails", "gdr doctor"),
-    "operator": Example(
-        "operator.tar.xz", "a Kubernetes node whose GPU Operator waits for OFED", "gdr doctor"
-    ),
-    "geforce": Example("geforce.log.gz", "nvidia-bug-report.sh's file of a GeForce desktop", "gdr doctor"),
-    "fleet": Example("fleet", "twelve nodes with four things wrong among them", "gdr fleet doctor"),
-    "job": Example("job.log", "NCCL's log of a job of four ranks on two hosts", "gdr nccl"),
+    "h100": Example("h100.tar.xz", "an H100 server with eight rails; the port of one is down", DOCTOR),
+    "spark": Example("spark", "two cabled DGX Sparks, on which nvidia-peermem fails", "gdr doctor {}/*"),
+    "operator": Example("operator.tar.xz", "a Kubernetes node whose GPU Operator waits for OFED", DOCTOR),
+    "geforce": Example("geforce.log.gz", "nvidia-bug-report.sh's file of a GeForce desktop", DOCTOR),
+    "fleet": Example("fleet", "twelve nodes with four things wrong among them", "gdr fleet doctor {}"),
+    "job": Example("job.log", "NCCL's log of a job of four ranks on two hosts", "gdr nccl {}"),
 }
-"""By name, in the order in which they are listed. `fleet` is a folder, and lies here as one archive."""
+"""By name, in the order in which they are listed."""
 
 
 def parser() -> Parser:
     parser = Parser(
         "example",
-        "Write a node, a fleet or a log to try gdr on. Without NAME, list them.",
+        "Write nodes or a log to try gdr on. Without NAME, list them.",
         "  gdr example h100 -o node.tar.xz               one node\n"
         "  gdr example fleet -o nodes                   twelve bundles in the folder nodes\n",
     )
@@ -55,11 +59,11 @@ def main(arguments: list[str]) -> int:
         return OK
     example = EXAMPLES[options.name]
     path: str = options.output or example.file
-    if example.file == "fleet":
-        _write_fleet(path, force=options.force)
+    if example.is_folder:
+        _write_folder(path, example.file, force=options.force)
     else:
         write_output(path, _shipped(example.file), force=options.force)
-    write(f"{path}: {example.about}\nnow: {example.command} {shlex.quote(path)}\n")
+    write(f"{path}: {example.about}\nnow: {example.command.format(shlex.quote(path))}\n")
     return OK
 
 
@@ -67,8 +71,8 @@ def _shipped(name: str) -> bytes:
     return files("gdrkit.cli").joinpath("examples", name).read_bytes()
 
 
-def _write_fleet(folder: str, *, force: bool) -> None:
-    """Each node as a bundle. Raises OutputRefused."""
+def _write_folder(folder: str, name: str, *, force: bool) -> None:
+    """Each node of an example as a bundle. Raises OutputRefused."""
     import gzip
     import io
     import tarfile
@@ -78,9 +82,9 @@ def _write_fleet(folder: str, *, force: bool) -> None:
     except OSError as error:
         words = f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}"
         raise OutputRefused(words, code=CANNOT_CREATE) from None
-    archive = _shipped("fleet.tar.xz")
+    archive = _shipped(f"{name}.tar.xz")
     with tarfile.open(fileobj=io.BytesIO(archive)) as nodes:
         for member in nodes:
             if (content := nodes.extractfile(member)) is not None:
-                name = os.path.join(folder, f"{os.path.basename(member.name)}.gz")
-                write_output(name, gzip.compress(content.read(), mtime=0), force=force)
+                path = os.path.join(folder, f"{os.path.basename(member.name)}.gz")
+                write_output(path, gzip.compress(content.read(), mtime=0), force=force)

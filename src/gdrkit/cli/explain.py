@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
             from gdrkit.jobs.text import text as text_of_job
 
             words = text_of_job(job.document, brief=not options.verbose, colour=terminal, width=text_width())
-            page += f"\nThe job of the NCCL log\n{words}"
+            page += f"\nThe job of the log\n{words}"
         write(page, styled=terminal)
     return combined_exit_code(explanation, job, file)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -11,7 +12,9 @@ from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
-from gdrkit.programs.ucx.consumer import UCX
+from gdrkit.formats.regex import regex
+from gdrkit.programs.setting_codes import is_interface
+from gdrkit.programs.ucx.consumer import UCX, leaves_out_rdma
 from gdrkit.programs.ucx.domains import can_register, memory_domains
 from gdrkit.programs.ucx.proto_tables import UcxPath, UcxVerdict
 from gdrkit.rules.capabilities import DIRECT, Path
@@ -29,6 +32,12 @@ NO_DOMAIN = ("ucx-lacks-verbs", "no-rdma-device", "rdma-device-not-in-container"
 """Why `ucx_info -d`, which no setting of transports changes, lists no NIC."""
 
 
+EXCLUDED = "ucx-transport-excluded"
+_GIVEN = regex(r"\bUCX_\* env variables?: (?P<given>UCX_.*)")
+"""What UCX prints at level info of its variables: openucx/ucx src/ucs/config/parser.c,
+ucs_config_parser_print_env_vars(). Those of ucx.conf are not among them."""
+_LANES = regex(r"\binter-node cfg#\d+ +(?P<lanes>(?:\w+\([^()]{0,400}\) *)+)$")
+"""The lanes of an endpoint: openucx/ucx src/ucp/core/ucp_worker.c, ucp_worker_print_used_tls()."""
 _CAUSES = {UcxPath.STAGED: STAGED, UcxPath.MIXED: OVER_TCP, UcxPath.TCP: OVER_TCP}
 
 
@@ -54,9 +63,13 @@ def ucx_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         if off is not None and set(off.closes) >= set(DIRECT):
             shown = f"{off.seen}, and line {found.worst.line} shows GPU memory copied through host memory"
             yield Reading(lines[off.position], off.position, (OFF,), shown)
+        elif codes is OVER_TCP:
+            yield _over_tcp(lines, position, found.claim)
         elif codes is not None:
             left = codes if off is None else (OFF, *NO_PEERMEM)
             yield Reading(lines[position], position, left, found.claim)
+    elif (lanes := _lanes_of_tcp(lines)) is not None:
+        yield _over_tcp(lines, lanes, "UCX reaches the other node over TCP alone")
     domains = memory_domains(_text_with("Memory domain: ", lines))
     nics = [one for one in domains if one.component == "ib"]
     # a list without its beginning or without another network is an excerpt: what it leaves out is not known
@@ -69,6 +82,31 @@ def ucx_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             yield Reading(
                 lines[position], position, STAGED, f"UCX cannot register GPU memory with {nic.name}"
             )
+
+
+def _lanes_of_tcp(lines: tuple[TextLine, ...]) -> int | None:
+    """The position of an endpoint on another node whose lanes are all of TCP; None if there is none."""
+    for position, line in enumerate(lines):
+        found = _LANES.search(line.text.rstrip()) if line.kind in EVIDENCE else None
+        lanes = re.findall(r"([\w.]+)/", found["lanes"]) if found is not None else []
+        if lanes and set(lanes) == {"tcp"}:
+            return position
+    return None
+
+
+def _over_tcp(lines: tuple[TextLine, ...], position: int, claim: str) -> Reading:
+    """Why UCX uses TCP: the setting that it prints, if one leaves out RDMA. If it prints none of transports
+    or devices, only ucx.conf may have one, which is the last to look at."""
+    given = [(at, found["given"]) for at, line in enumerate(lines)
+             if line.kind in EVIDENCE and (found := _GIVEN.search(line.text)) is not None]  # fmt: skip
+    choices = [(at, name, value) for at, text in given
+               for name, value in re.findall(r"(UCX_TLS|UCX_NET_DEVICES)=(\S+)", text)]  # fmt: skip
+    for at, name, value in choices:
+        if leaves_out_rdma(value) if name == "UCX_TLS" else all(map(is_interface, value.split(","))):
+            shown = f"{name}={value} leaves out RDMA, and line {lines[position].number} shows TCP"
+            return Reading(lines[at], at, (EXCLUDED,), shown)
+    codes = OVER_TCP if choices or not given else (*OVER_TCP[1:], EXCLUDED)
+    return Reading(lines[position], position, codes, claim)
 
 
 class _SwitchedOff(Struct, frozen=True):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.driver import PEER_API, peermem_linkage
+from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.facts.driver_log import last_line, last_line_if_any
 from gdrkit.facts.kubernetes import OFED_READY, deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.peer_memory import peer_api_waits_in
 from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, events, last_attempt
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, first_of, if_missing
@@ -29,6 +30,10 @@ DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memor
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
 PODS = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1"
 REFERENCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
+BUILT_IN_VAIN = (
+    "Set rdma.enabled: false and use dma-buf. With these RDMA modules, neither a reinstall nor a reboot "
+    "brings nvidia-peermem back: none of them exports the peer-memory API."
+)
 
 
 def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
@@ -199,6 +204,14 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     return if_missing((), lambda: peermem_linkage(node).mismatched)
 
 
+def _instead_of_rebuild(node: Node) -> str:
+    """What to do where a driver that is built anew cannot register either; "" where it may: the API is
+    there, comes with a restart or an OFED container, or is not known."""
+    lacks_api = if_missing(False, lambda: not peer_api_exporter(node))
+    comes = lacks_api and (if_missing("?", peer_api_waits_in, node) or deploys_ofed(node))
+    return BUILT_IN_VAIN if lacks_api and not comes else ""
+
+
 @rule(
     "operator-module-missing",
     Layer.APPLICATION,
@@ -224,7 +237,8 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     is gone. Else set FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
 
     Why: From 26.3 on, a restarted driver pod keeps a driver that is already loaded and installs only user
-    space, so its root has no module files.
+    space, so its root has no module files. Where nothing exports the peer-memory API (rdma-lacks-peer-api),
+    the module cannot load after a reinstall either: then set rdma.enabled: false and use dma-buf.
 
     Source: gpu-operator issue 2619; gpu-driver-container, nvidia-driver, the userspace-only install.
     """
@@ -235,7 +249,10 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
         return Passed("the module was found")
     event = last_of_kind(logged, ContainerEventKind.NOT_FOUND)
     return Failed(
-        seen=event.text, expected="a module file", subject=node.describe_line(event.source, event.line)
+        seen=event.text,
+        expected="a module file",
+        subject=node.describe_line(event.source, event.line),
+        advice=_instead_of_rebuild(node),
     )
 
 

@@ -111,3 +111,30 @@ def test_one_pod_and_servers_that_may_work_alone_need_no_rdma_device():
     for kind in ("Pod", "StatefulSet", "Deployment", "RayCluster"):
         text = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  template: {template(8)}\n"
         assert not any(DEVICE in one for one in codes(text))
+
+
+@pytest.mark.parametrize(
+    ("instance", "provider", "severity", "resource"),
+    [
+        ("p5.48xlarge", "tcp", "warning", "vpc.amazonaws.com/efa"),
+        ("g6.48xlarge", "efa", "warning", "vpc.amazonaws.com/efa"),
+        ("g6.48xlarge", "tcp", "note", "rdma/rdma_shared_device_a"),  # no GPU that an EFA reaches
+    ],
+)
+def test_a_job_that_counts_on_efa_is_told_of_its_resource(instance, provider, severity, resource):
+    pod = (
+        f"      spec:\n        nodeSelector: {{node.kubernetes.io/instance-type: {instance}}}\n"
+        "        containers:\n        - name: one\n          image: a\n"
+        f"          env: [{{name: FI_PROVIDER, value: {provider}}}]\n"
+        "          resources: {limits: {nvidia.com/gpu: 1}}\n"
+    )
+    text = (
+        "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: a}\nspec:\n"
+        f"  leaderWorkerTemplate:\n    size: 2\n    leaderTemplate:\n{pod}    workerTemplate:\n{pod}"
+    )
+
+    found = [
+        one for one in check(text.encode(), "job.yaml").faults if one.code == "rdma-device-not-in-container"
+    ]
+
+    assert [(one.severity, resource in one.expected) for one in found] == [(severity, True)]

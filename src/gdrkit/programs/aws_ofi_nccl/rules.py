@@ -205,7 +205,7 @@ WITHOUT_GDR = regex(r"(?:p3dn|g4dn|g5|g6|g6e|gr6)\.")
 August 2025: only the P series from p4d on has it. G7e is newer, and below."""
 
 
-_MUST_HAVE_IT = regex(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
+GPUS_WITH_EFA = regex(r"p4de?\.24xlarge|p(?:[5-9]|\d\d)(?!\.4xlarge)|g7e\.(?:12|24|48)xlarge")
 """Instances whose entry has gdr_required: aws/aws-ofi-nccl v1.21.1 src/platform-aws.cpp."""
 
 
@@ -245,7 +245,7 @@ def efa_gdr_unsupported_instance(node: Node, _: str) -> Outcome:
         return Failed(
             seen=kind, expected="an instance with GPUDirect RDMA, such as p4d or p5", subject="EFA"
         )
-    if _MUST_HAVE_IT.match(kind):
+    if GPUS_WITH_EFA.match(kind):
         return Passed(f"aws-ofi-nccl requires it on {kind}")
     raise EvidenceMissing(Missing(f"RDMA of EFA on {kind}", MissingReason.UNDECIDED, _INFO))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.facts.peer_memory import MODULE, NV_MEM
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node
 from gdrkit.programs.consumer import Consumer, PathSupport, RequiredFiles, Switch
 from gdrkit.programs.ucx.facts import ucx_version
@@ -35,6 +36,16 @@ def leaves_out_cuda(transports: str) -> bool:
     if transports.strip().startswith("^"):
         return named
     return bool(transports.strip()) and not named
+
+
+_OF_RDMA = regex(r"(?:rc|dc|ud|ib|srd|gga|all)(?![a-z])")
+
+
+def leaves_out_rdma(transports: str) -> bool:
+    """Whether a list of transports has none over RDMA; not of a list of exclusions. Source: openucx/ucx
+    src/ucp/core/ucp_context.c, the names and aliases of UCX_TLS."""
+    words = transports.strip().lower().split(",")
+    return words != [""] and not words[0].startswith("^") and not any(map(_OF_RDMA.match, words))
 
 
 def allows(devices: str, name: str, port: int) -> bool:

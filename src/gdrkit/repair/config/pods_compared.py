@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.kubernetes import Manifest, settings_of
-from gdrkit.formats.yaml_values import at, items_at, text_at
+from gdrkit.formats.yaml_values import at, items_at, scalars, text_at
+from gdrkit.programs.aws_ofi_nccl.rules import GPUS_WITH_EFA
 from gdrkit.programs.nccl.diagnostic_environment import OF_EACH_HOST
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.repair.config.fault import ConfigFault, fault_at
-from gdrkit.repair.config.workloads import Container, pods_of
+from gdrkit.repair.config.workloads import EFA, Container, pods_of
 
 SEVERAL_PODS = frozenset(
     ("MPIJob", "PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "JobSet",
@@ -44,10 +45,10 @@ def compared_faults(manifest: Manifest) -> Iterator[ConfigFault]:
             yield from _environments(asking[0], one)
             yield from _images(asking[0], one)
     if asking and manifest.kind not in NOT_ONE_JOB and not any(map(gets_rdma, asking)):
-        one = asking[0]
+        one = next(filter(wants_efa, asking), asking[0])
         seen = "GPUs of several pods, and no RDMA device in any: the pods talk over sockets"
-        expected = "the resource of an RDMA device plugin in limits, such as rdma/rdma_shared_device_a"
-        yield fault_at(_line(one), "rdma-device-not-in-container", one.path, seen, expected, "note")
+        expected, severity = wanted_device(one), "warning" if wants_efa(one) else "note"
+        yield fault_at(_line(one), "rdma-device-not-in-container", one.path, seen, expected, severity)
 
 
 def _lacking(
@@ -112,6 +113,22 @@ def gets_rdma(container: Container) -> bool:
     claims = at(container.value, "resources", "claims") is not None
     given = container.is_given_rdma or container.is_privileged or bool(container.other_devices)
     return given or claims or container.pod.has_more_networks
+
+
+def wanted_device(container: Container) -> str:
+    """The resource that a container without RDMA devices lacks."""
+    if wants_efa(container):
+        return f"{EFA} in limits, from the EFA device plugin"
+    return "the resource of an RDMA device plugin in limits, such as rdma/rdma_shared_device_a"
+
+
+def wants_efa(container: Container) -> bool:
+    """Whether a container counts on EFA: by its variables, or by an instance whose GPUs an EFA reaches."""
+    given = {name: value for _, name, value, _ in settings_of(container.value)}
+    if given.get("FI_PROVIDER") == "efa" or any(name.startswith("FI_EFA_") for name in given):
+        return True
+    texts = (one.text for one in scalars(at(container.pod.spec, "nodeSelector")))
+    return any(GPUS_WITH_EFA.match(text) for text in texts)
 
 
 def is_exempt(container: Container) -> bool:

@@ -17,7 +17,13 @@ from gdrkit.programs.setting_codes import is_interface
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.repair.config.node_check import DEVICE_LISTS
 from gdrkit.repair.config.pod_settings import container_settings, shared_settings
-from gdrkit.repair.config.pods_compared import SEVERAL_PODS, compared_faults, gets_rdma, is_exempt
+from gdrkit.repair.config.pods_compared import (
+    SEVERAL_PODS,
+    compared_faults,
+    gets_rdma,
+    is_exempt,
+    wanted_device,
+)
 from gdrkit.repair.config.workloads import EFA, SHM, Container, Pod, is_extended, pods_of
 
 CONTAINER_SHM = "64 MiB"
@@ -148,9 +154,9 @@ def _devices(container: Container, settings: Mapping[str, str]) -> Iterator[Conf
     if not container.gpus or not named or is_off or gets_rdma(container):
         return
     seen = f"{named}, but this container gets no RDMA device: it will use sockets"
-    expected = "the resource of an RDMA device plugin in limits, such as rdma/rdma_shared_device_a"
     path = f"{container.path}.resources"
     line = (at(container.value, "resources") or container.value).line
+    expected = wanted_device(container)
     yield fault_at(line, "rdma-device-not-in-container", path, seen, expected, "warning")
 
 
