@@ -108,7 +108,8 @@ class _YamlReader:
         """`left`: how many events it may read. Afterwards: how many are left."""
         import yaml
 
-        self.scalar, self.mapping, self.end = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.CollectionEndEvent
+        self.scalar, self.mapping = yaml.ScalarEvent, yaml.MappingStartEvent
+        self.end = yaml.CollectionEndEvent
         # JSON writes characters above U+FFFF as two escapes (RFC 8259, 7), which PyYAML 6.0.3 refuses.
         self.text = re.sub(
             r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", _one_escape, text, flags=re.IGNORECASE
