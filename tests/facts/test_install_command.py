@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.facts.install_command import Effect, effect
+from gdrkit.facts.install_command import COMMANDS_LIMIT, Effect, effect
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ from gdrkit.facts.install_command import Effect, effect
 )
 def test_lists_of_supported_commands_are_parsed(line: str, expected: Effect) -> None:
     assert effect(line) is expected
+
+
+def test_a_line_of_more_commands_than_are_read_has_an_unknown_effect():
+    """A MiB of `99;` took more than a second, before any of it was judged."""
+    assert effect("true;" * COMMANDS_LIMIT) is Effect.NOTHING
+    assert effect("true;" * (COMMANDS_LIMIT + 1)) is Effect.UNKNOWN
 
 
 @given(st.text())

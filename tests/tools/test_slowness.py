@@ -77,7 +77,7 @@ def test_a_reader_passes_over_short_lines(name):
 
 
 def mentions(text):
-    return list(unread_faults(text, {("NCCL_DEBUG", f"a{number}") for number in range(1000)}))
+    return list(unread_faults(text, {("NCCL_DEBUG", f"a{number}") for number in range(1000)}, {}))
 
 
 def unframed(text):

@@ -24,6 +24,8 @@ _REDIRECTION = regex(
     r"(?<![^ \t])(?:([12]?)>>?[ \t]*/dev/null|(0?)<[ \t]*/dev/null|([12]?)>&([12]))(?=[ \t]|$)"
 )
 """To nowhere, or to the other output; sh takes a digit for one only after a blank."""
+COMMANDS_LIMIT = 200
+"""The most commands of a line that are read: each takes microseconds, however short it is."""
 _STATUS = regex(r"[0-9]{1,9}")
 # Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
 _UNSUPPORTED = regex(r"[`<>(){}*?~!\\|&]|(?<![^ \t])#|\$(?!CMDLINE_OPTS)")
@@ -52,11 +54,13 @@ class SimpleCommand(Struct, frozen=True):
 
 
 def commands(line: str) -> tuple[SimpleCommand, ...] | None:
-    """The simple commands of a line; None if it contains unsupported syntax."""
+    """The simple commands of a line; None if it has unsupported syntax, or too many."""
     comment = _COMMENT.search(line)
     if comment is not None and not _QUOTE.search(line, 0, comment.start()):
         line = line[: comment.start()]
     parts = _OPERATOR.split(line.strip(_BLANKS).rstrip(";").strip(_BLANKS))
+    if len(parts) > 2 * COMMANDS_LIMIT:
+        return None
     found = []
     for index in range(0, len(parts), 2):
         simple = _simple(parts[index].strip(_BLANKS), parts[index - 1] if index else "")

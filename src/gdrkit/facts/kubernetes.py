@@ -134,15 +134,19 @@ _IN_TEXT = rf"(?<![\w$-])(?P<name>{NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"'
 def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str]]:
     if isinstance(value, YamlSequence):
         for item in value.items:
-            yield from _settings_below(item, key)
+            if not isinstance(item, Scalar) or "=" in item.text:
+                yield from _settings_below(item, key)
     elif isinstance(value, YamlMapping):
         if (name := text_at(value, "name")) and isinstance(given := at(value, "value"), Scalar):
             yield given.line, name, given.text, "env"
         for entry in value.entries:
-            if isinstance(entry.value, Scalar) and re.fullmatch(NAME, entry.key):
-                yield entry.value.line, entry.key, entry.value.text, key
-            else:
-                yield from _settings_below(entry.value, entry.key)
+            given = entry.value
+            if not isinstance(given, Scalar):
+                yield from _settings_below(given, entry.key)
+            elif "_" in entry.key and re.fullmatch(NAME, entry.key):
+                yield given.line, entry.key, given.text, key
+            elif "=" in given.text:
+                yield from _settings_below(given, entry.key)
     elif isinstance(value, Scalar) and "=" in value.text:
         first = value.line + ("\n" in value.text and not value.quoted)  # a block begins below its key
         for number, line in enumerate(value.text.split("\n"), first):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 from gdrkit.facts.assignments import is_filled_in
 from gdrkit.formats.regex import regex
@@ -24,9 +23,10 @@ _BEGINS = regex(r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>[\"'\\]?)(?P<word>[A-Za-z_]\w
 
 def assigned(text: str) -> dict[str, str]:
     """The variables that a script sets once, to a value that it shows."""
-    times = Counter(name for line in _commands(text) for found in _SETS.findall(line) for name in found)
+    lines = _setting_lines(text)
+    times = Counter(name for line in lines for found in _SETS.findall(line) for name in found)
     values: dict[str, str] = {}
-    for line in _commands(text):
+    for line in lines:
         found = _LITERAL.match(line)
         if found is not None and times[found["name"]] == 1:
             value = _filled(next(filter(None, found.group("double", "single", "bare")), ""), values)
@@ -35,8 +35,10 @@ def assigned(text: str) -> dict[str, str]:
     return values
 
 
-def _commands(text: str) -> Iterator[str]:
-    return (line for line in text.split("\n") if not line.lstrip().startswith("#"))
+def _setting_lines(text: str) -> list[str]:
+    """The lines that can set a variable."""
+    lines = (line for line in text.split("\n") if "=" in line or "for " in line or "read " in line)
+    return [line for line in lines if not line.lstrip().startswith("#")]
 
 
 def _filled(text: str, values: dict[str, str]) -> str:

@@ -28,7 +28,7 @@ objects over 1.5 MiB."""
 
 DOCUMENTS_LIMIT = 10_000
 """The most documents of a stream. Each costs as much to begin as a hundred characters to read."""
-EVENTS_LIMIT = 300_000
+EVENTS_LIMIT = 200_000
 """The most events of all documents, which the work follows, not the characters: `- a` has one in 4 bytes.
 The operators' largest CustomResourceDefinition has some 10,000."""
 
@@ -108,6 +108,8 @@ class _YamlReader:
         """`left`: how many events it may read. Afterwards: how many are left."""
         import yaml
 
+        self.scalar, self.mapping = yaml.ScalarEvent, yaml.MappingStartEvent
+        self.end = yaml.CollectionEndEvent
         # JSON writes characters above U+FFFF as two escapes (RFC 8259, 7), which PyYAML 6.0.3 refuses.
         self.text = re.sub(
             r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", _one_escape, text, flags=re.IGNORECASE
@@ -152,22 +154,20 @@ class _YamlReader:
 
     def _value(self, event: Any) -> Value:
         """The value that begins with an event."""
-        import yaml
-
         at = event.start_mark.index
         if event.anchor or getattr(event, "tag", None):  # an alias has the name of its anchor
             raise self._error(f"a scalar that starts with {self.text[at]!r}", at)
-        if isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, self.scalar):
             block = event.style in ("|", ">")  # the last line break is not part of the text
             text = event.value.rstrip("\n") if block else event.value
             if not text.isascii():
                 text.encode()  # raises for a single surrogate, which libyaml refuses too
-            return Scalar(text, self._line(at), quoted=bool(event.style), literal=event.style == "|")
+            return Scalar(text, self._line(at), bool(event.style), event.style == "|")
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
             raise self._error(f"nested deeper than {DEPTH_LIMIT}", at)
         value: Value
-        if isinstance(event, yaml.MappingStartEvent):
+        if isinstance(event, self.mapping):
             value = YamlMapping(tuple(self._entries(bool(event.flow_style))), self._line(at))
         else:
             value = YamlSequence(tuple(map(self._value, self._members())), self._line(at))
@@ -176,9 +176,7 @@ class _YamlReader:
 
     def _members(self) -> Iterator[Any]:
         """The first event of each member of a collection; the caller must read the member's other events."""
-        import yaml
-
-        while not isinstance(event := self._next(), yaml.CollectionEndEvent):
+        while not isinstance(event := self._next(), self.end):
             yield event
 
     def _entries(self, in_flow: bool) -> Iterator[MappingEntry]:

@@ -1,4 +1,7 @@
-"""The contents of a YAML document, with the line of every key; duplicate keys are kept."""
+"""The contents of a YAML document, with the line of every key; duplicate keys are kept.
+
+Values cannot form a cycle, for which Python would look in all of them again and again without gc=False.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 
-class Scalar(Struct, frozen=True):
+class Scalar(Struct, frozen=True, gc=False):
     """A leaf, as written and without quotes; `quoted` distinguishes the string "true" from the boolean
     true. The first line of a `literal` is the one after its own."""
 
@@ -17,7 +20,7 @@ class Scalar(Struct, frozen=True):
     literal: bool = False
 
 
-class MappingEntry(Struct, frozen=True):
+class MappingEntry(Struct, frozen=True, gc=False):
     """One key of a mapping. A duplicate key is an entry of its own."""
 
     key: str
@@ -25,7 +28,7 @@ class MappingEntry(Struct, frozen=True):
     value: Value
 
 
-class YamlMapping(Struct, frozen=True):
+class YamlMapping(Struct, frozen=True, gc=False):
     entries: tuple[MappingEntry, ...]
     line: int
 
@@ -35,7 +38,7 @@ class YamlMapping(Struct, frozen=True):
         return next((entry for entry in reversed(self.entries) if entry.key == key), None)
 
 
-class YamlSequence(Struct, frozen=True):
+class YamlSequence(Struct, frozen=True, gc=False):
     items: tuple[Value, ...]
     line: int
 
@@ -76,11 +79,13 @@ def scalars(value: Value | None) -> Iterator[Scalar]:
     """Every scalar of a value, in order; keys are none."""
     if isinstance(value, Scalar):
         yield value
-    elif isinstance(value, YamlMapping):
-        for entry in value.entries:
-            yield from scalars(entry.value)
-    elif isinstance(value, YamlSequence):
-        for item in value.items:
+        return
+    entries = value.entries if isinstance(value, YamlMapping) else ()
+    items = value.items if isinstance(value, YamlSequence) else (entry.value for entry in entries)
+    for item in items:
+        if isinstance(item, Scalar):  # a generator for each of a million takes a second
+            yield item
+        else:
             yield from scalars(item)
 
 
@@ -88,7 +93,8 @@ def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Dupl
     """Every key that occurs more than once in one mapping, at any depth, in order of appearance."""
     if isinstance(value, YamlSequence):
         for position, item in enumerate(value.items):
-            yield from duplicates(item, (*path, str(position)))
+            if not isinstance(item, Scalar):
+                yield from duplicates(item, (*path, str(position)))
     if not isinstance(value, YamlMapping):
         return
     lines: dict[str, list[int]] = {}
@@ -98,4 +104,5 @@ def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Dupl
         if len(found) > 1:
             yield DuplicateKey((*path, key), tuple(found))
     for entry in value.entries:
-        yield from duplicates(entry.value, (*path, entry.key))
+        if not isinstance(entry.value, Scalar):
+            yield from duplicates(entry.value, (*path, entry.key))

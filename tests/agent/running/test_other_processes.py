@@ -1,7 +1,7 @@
 """What was read of one process is never said of another, nor of the program that it starts.
 
 Real processes in a pid namespace: after each step of the reading one ends and another gets its pid, or it
-starts another program, or it takes another name.
+starts another program, takes another name, or forks a child that keeps its device open.
 """
 
 from __future__ import annotations
@@ -67,10 +67,28 @@ class Process:
             "    words = repr((devices, names, 1 - number, code))\n"
             "    os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', code, words],"
             " {'NCCL_NUMBER': str(1 - number)})\n"
+            "name = 1\n"
+            "def renamed(*_):\n"
+            "    global name\n"
+            "    ctypes.CDLL(None).prctl(15, names[name])\n"
+            "    name = 1 - name\n"
+            "    os.write(1, b'ready\\n')\n"
+            "child = 0\n"
+            "def forks(*_):\n"
+            "    global child\n"
+            "    if child:\n"
+            "        os.kill(child, signal.SIGKILL)\n"
+            "        os.waitpid(child, 0)\n"
+            "    child = os.fork()\n"
+            "    if not child:\n"
+            "        os.open(devices[1], os.O_RDWR)\n"
+            "        renamed()\n"
             "signal.signal(signal.SIGUSR1, other)\n"
+            "signal.signal(signal.SIGUSR2, renamed)\n"
+            "signal.signal(signal.SIGHUP, forks)\n"
             "ctypes.CDLL(None).prctl(15, names[number])\n"
             "held = os.open(devices[number], os.O_RDWR)\n"
-            "print('ready', flush=True)\n"
+            "os.write(1, b'ready\\n')\n"
             "while True: signal.pause()\n"
         )
         words = repr((DEVICES, NAMES, self.number, code))
@@ -90,6 +108,14 @@ class Process:
     def started_another(self):
         os.kill(PID, signal.SIGUSR1)
         self.number = 1 - self.number
+        assert self.told.readline() == "ready\n"
+
+    def renamed(self):
+        os.kill(PID, signal.SIGUSR2)
+        assert self.told.readline() == "ready\n"
+
+    def forked(self):
+        os.kill(PID, signal.SIGHUP)
         assert self.told.readline() == "ready\n"
 
 def looked(after, change):
@@ -124,9 +150,9 @@ while True:
     after += 1
     rows, more = looked(after, change)
     seen += [
-        [one["name"], [*one["devices"]], one["environment"].get("NCCL_NUMBER")]
+        [one["pid"] == PID, one["name"], [*one["devices"]], one["environment"].get("NCCL_NUMBER")]
         for one in rows
-        if one.get("pid") == PID
+        if "pid" in one
     ]
     if not more:
         break
@@ -134,10 +160,18 @@ process.end()
 print(json.dumps([after, seen]))
 """
 NAMESPACE = ("--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
-ALLOWED = (["first", ["/dev/nvidia3"], "0"], [") R 1\n(\x1b[2J", ["/dev/infiniband/uverbs0"], "1"])
+GPU, NIC, OTHER_NAME = "/dev/nvidia3", "/dev/infiniband/uverbs0", ") R 1\n(\x1b[2J"
+FIRST = [True, "first", [GPU], "0"]
+ALLOWED = {
+    "reused": (FIRST, [True, OTHER_NAME, [NIC], "1"]),
+    "started_another": (FIRST, [True, OTHER_NAME, [NIC], "1"]),
+    "renamed": (FIRST, [True, OTHER_NAME, [GPU], "0"]),
+    "forked": (FIRST, [False, OTHER_NAME, [GPU, NIC], "0"]),
+}
+"""The rows that are true: whether of the first process, its name, devices, and number in its environment."""
 
 
-@pytest.mark.parametrize("change", ["reused", "started_another"])
+@pytest.mark.parametrize("change", ALLOWED)
 def test_what_is_read_of_a_process_is_of_one_process_and_one_program(change):
     done = subprocess.run(
         [installed("unshare"), *NAMESPACE, sys.executable, "-I", "-c", SCRIPT, change],
@@ -149,8 +183,9 @@ def test_what_is_read_of_a_process_is_of_one_process_and_one_program(change):
     assert done.returncode == 0, done.stderr
     steps, seen = json.loads(done.stdout)
 
-    assert [row for row in seen if row not in ALLOWED] == []
-    assert steps > 10 and len(seen) > (steps / 2 if change == "started_another" else 1)
+    assert [row for row in seen if row not in ALLOWED[change]] == []
+    assert all(row in seen for row in ALLOWED[change])
+    assert steps > 10 and len(seen) > (1 if change == "reused" else steps / 2)
 
 
 @pytest.mark.parametrize("name", ["python3", "a) R 1 (b", ")) ) 9 9 9", "\n\n", ""])

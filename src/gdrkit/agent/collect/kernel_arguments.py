@@ -60,6 +60,8 @@ def arguments_in_log(data: bytes) -> bytes:
 
 def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> bytes:
     """`quotes`: what protects blanks. Of comments in a script, `#` remains."""
+    if not script and b"=" not in data and b"-" not in data:
+        return data  # no value, and no word for init
     words, out, comment = _Words(quotes), [], False
     for piece in _PIECE.findall(data):
         if comment and piece != b"\n":

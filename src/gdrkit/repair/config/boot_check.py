@@ -29,9 +29,11 @@ def kind_of(name: str, text: str) -> str:
         return NCCL
     if re.search(r"(?:^|/)modprobe\.d/[^/]+\.conf$", name):
         return MODPROBE
-    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    known = sum(words[0] in WORDS and len(words) > 1 for words in lines)
-    return MODPROBE if known and known * 2 > len(lines) else ""
+    if not any(word in text for word in WORDS):
+        return ""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    known = sum(words[0] in WORDS and len(words) > 1 for words in (line.split(None, 1) for line in lines))
+    return MODPROBE if known * 2 > len(lines) else ""
 
 
 def boot_faults(kind: str, text: str) -> Iterator[ConfigFault]:

@@ -15,9 +15,10 @@ FORMS = "ENV, export, env, -e, -x, --export or a mapping"
 
 
 def active_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text without comments: their numbers, and each with those that continue it."""
+    """The lines of a text that may set a variable of programs or an argument, without comments: their
+    numbers, and each with those that continue it."""
     for number, line in commands_of(text):
-        if not _PATTERNS["comment"].match(line):
+        if ("_" in line or "=" in line) and not _PATTERNS["comment"].match(line):
             yield number, line
 
 

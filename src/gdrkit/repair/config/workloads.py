@@ -136,7 +136,8 @@ def pods_of(value: Value, path: tuple[str, ...] = ()) -> Iterator[Pod]:
     """The pods of an object, in the order of its lines."""
     if isinstance(value, YamlSequence):
         for number, item in enumerate(value.items):
-            yield from pods_of(item, (*path, str(number)))
+            if not isinstance(item, Scalar):
+                yield from pods_of(item, (*path, str(number)))
     elif isinstance(value, YamlMapping):
         spec = at(value, "spec")
         if isinstance(spec, YamlMapping) and _has_containers(spec):
@@ -145,7 +146,8 @@ def pods_of(value: Value, path: tuple[str, ...] = ()) -> Iterator[Pod]:
             yield Pod(".".join((*path, "spec")), spec, names)
             return
         for entry in value.entries:
-            yield from pods_of(entry.value, (*path, entry.key))
+            if not isinstance(entry.value, Scalar):
+                yield from pods_of(entry.value, (*path, entry.key))
 
 
 def _has_containers(spec: YamlMapping) -> bool:
