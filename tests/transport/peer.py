@@ -25,8 +25,10 @@ c = connect("127.0.0.1", port, key=key, paths=paths, gpu=gpu, timeout=20)
 
 
 def names() -> set[str]:
-    """The names of our files in shared memory, including those of tests that run at the same time."""
-    return {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
+    """The names of our files in shared memory, including those of tests that run at the same time; not of
+    folders, since temporary ones are there too."""
+    with os.scandir("/dev/shm") as found:
+        return {one.name for one in found if one.name.startswith("gdrkit-") and one.is_file()}
 
 
 def left_behind(before: set[str]) -> set[str]:

@@ -388,8 +388,7 @@ def pair_cross_socket(node: Node, pair: Pair) -> Outcome:
     How to tell: `nvidia-smi topo -m` prints SYS for the pair: the two devices are on different NUMA nodes.
 
     What to do: Use a NIC at the GPU's own socket: NCCL takes it by itself, unless it is down or NCCL_IB_HCA
-    leaves it out. If the socket has none, `NCCL_NET_GDR_LEVEL=SYS` goes farther: measure whether that is
-    faster than the copy through host memory.
+    leaves it out. Without one, measure whether `NCCL_NET_GDR_LEVEL=SYS` is faster than host memory.
 
     Why: The machine has NICs at one socket only, or the job uses the wrong NIC.
 
