@@ -9,7 +9,8 @@ iproute2 ip/ipaddress.c, rdma/link.c; DCGM dcgmi/Diag.cpp; UCX src/tools/perf; l
 dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ulimit.def; procps sysctl.c;
 pciutils ls-tree.c; dkms.in;
 GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself;
-NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P, Common/helper_cuda.h.
+NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P,
+Common/helper_cuda.h.
 """
 
 from __future__ import annotations
