@@ -51,19 +51,17 @@ def memlock_limit(node: Node, _: str) -> Outcome:
 
     In a job of Slurm the limit is that of the shell that submits it, and at most the hard limit of slurmd:
     put `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, in place of any `PropagateResourceLimits`,
-    and LimitMEMLOCK=infinity in the unit of slurmd, and restart slurmctld and slurmd. Or raise the limit for
-    logins on the host where jobs are submitted as well. `srun --propagate=NONE` leaves the shell's limits
-    out for one job.
+    and LimitMEMLOCK=infinity in the unit of slurmd, and restart slurmctld and slurmd. Or raise the limit of
+    logins where jobs are submitted, too. For one job, `srun --propagate=NONE` leaves that shell's out.
 
     Why: RLIMIT_MEMLOCK was never raised. Host memory that is registered for RDMA counts against it, and so
     do the rings of queue pairs and completion queues, without which no program starts; processes with
     CAP_IPC_LOCK are exempt. A dma-buf of GPU memory does not count, but every program registers host memory
     as well. A daemon that starts containers passes on its own limit, which can differ from the shell's;
-    Slurm passes on the limits of the submitting shell, unless it is told not to.
+    Slurm passes on the limits of the submitting shell, unless slurm.conf excludes them.
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(), and umem_dmabuf.c; drivers/infiniband/hw/
-    mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5); slurm.conf(5),
-    PropagateResourceLimits.
+    mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5); slurm.conf(5).
     """
     if _has_no_rdma(node):
         return NotApplicable("no RDMA device")
