@@ -176,3 +176,30 @@ def test_a_setting_that_turns_paths_off_explains_a_table_that_shows_copies(setti
 
     assert found[: len(codes)] == codes
     assert ("driver-proprietary" in found) is setting.endswith("=y")
+
+
+NOT_LISTED = "$ lsmod | grep peermem\n"
+INVALID = (
+    "$ sudo modprobe nvidia_peermem\nmodprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+)
+FAILED = "$ ib_write_bw --use_cuda=0 -d mlx5_0\nCouldn't allocate MR\nfailed to create mr\n"
+
+
+def test_a_module_that_was_refused_is_not_to_be_loaded_again():
+    found = explained(NOT_LISTED + INVALID + FAILED).answer
+    assert (found.cause, found.sureness) == ("peermem-stub", "possible")
+    assert not any("modprobe nvidia-peermem" in step for step in found.now)
+    never_tried = explained(NOT_LISTED + FAILED).answer
+    assert never_tried.cause == "peermem-not-loaded" and "modprobe nvidia-peermem" in never_tried.now[0]
+
+
+def test_a_refusal_of_another_module_leaves_one_that_is_not_loaded():
+    other = INVALID.replace("nvidia_peermem", "nvidia_fs")
+    assert explained(NOT_LISTED + other + FAILED).answer.cause == "peermem-not-loaded"
+
+
+def test_a_proprietary_driver_closes_the_path_that_is_left():
+    license = "$ modinfo -F license nvidia\nNVIDIA\n"
+    dmabuf = "$ ib_write_bw --use_cuda=0 --use_cuda_dmabuf -d mlx5_0\nDMA-BUF is not supported on this GPU\n"
+    found = explained(license + NOT_LISTED + INVALID + FAILED + dmabuf).answer
+    assert (found.cause, found.sureness) == ("driver-proprietary", "likely")

@@ -74,6 +74,11 @@ def test_a_hardware_limit_is_stated_once():
     assert text(explained(GEFORCE)).count("No fix exists for this hardware") == 1
 
 
+def test_a_system_that_cannot_is_no_limit_of_the_hardware():
+    page = text(explained("$ uname -r\n5.15.167.4-microsoft-standard-WSL2\n"))
+    assert "Boot Linux itself." in page and "this hardware" not in page
+
+
 def test_a_run_of_a_geforce_is_one_program_for_which_it_works():
     run = (
         "$ ./ib_write_bw -d mlx5_0 --use_cuda=0\n"

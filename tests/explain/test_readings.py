@@ -242,3 +242,44 @@ def test_a_device_without_a_link_beside_others_is_named_and_no_cause():
     assert [other.code for other in answer.others] == ["port-down"]
     two_ports = NETDEV.format("Down") + "mlx5_0 port 2 ==> ens1f1np1 (Up)\n"
     assert explained(two_ports).answer.kind == "no-problem"
+
+
+RAIL = (
+    "CA '{}'\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: {}\n\t\tRate: 400\n\t\tLink layer: InfiniBand\n"
+)
+ACTIVE = RAIL.format("mlx5_2", "Active", "LinkUp")
+
+
+def test_a_port_in_init_has_a_link_and_waits_for_a_subnet_manager():
+    found = explained(ACTIVE + RAIL.format("mlx5_3", "Initializing", "LinkUp"))
+    assert "a link, but no active port, of mlx5_3" in found.answer.sentence
+    assert "no subnet manager has set the port up. One has set up mlx5_2" in found.answer.now[0]
+    assert "ports without a link" not in [fact.name for fact in found.machines[0].known]
+
+
+def test_a_port_that_is_down_beside_active_ones_waits_for_nothing():
+    found = explained(ACTIVE + RAIL.format("mlx5_3", "Down", "Polling"))
+    assert "no active port of mlx5_3" in found.answer.sentence and not found.answer.now
+    assert "ports without a link" in [fact.name for fact in found.machines[0].known]
+
+
+def test_the_steps_of_a_port_alone_are_those_of_its_state():
+    waits = explained(RAIL.format("mlx5_3", "Initializing", "LinkUp")).answer
+    assert waits.cause == "port-down" and "opensm" in waits.now[0] and len(waits.now) == 1
+    down = explained(RAIL.format("mlx5_3", "Down", "Polling")).answer
+    assert down.cause == "port-down" and any("LINK_TYPE" in step for step in down.now)
+
+
+def test_the_state_of_a_port_without_its_device_has_the_step_of_that_state():
+    shown = "$ ibstat mlx5_3 | grep -E 'State|lid'\n\t\tState: {}\n\t\tBase lid: 65535\n\t\tSM lid: 0\n"
+    waits = explained(shown.format("Initializing")).answer
+    assert waits.cause == "port-down" and waits.now[0].startswith("On InfiniBand in state INIT")
+    assert explained(shown.format("Active")).answer.cause is None
+
+
+@pytest.mark.parametrize("other", ["PORT_DOWN (1)", "PORT_ACTIVE (4)"])
+def test_a_port_that_waits_has_its_step_whatever_the_others_are(other: str):
+    listed = "hca_id:\t{}\n\tport:\t1\n\t\tstate:\t\t{}\n\t\tmax_mtu:\t4096 (5)\n"
+    states = (("mlx5_3", "PORT_INIT (2)"), ("mlx5_4", other), ("mlx5_5", "PORT_ACTIVE (4)"))
+    found = explained("".join(listed.format(*one) for one in states)).answer
+    assert found.now and "state INIT" in found.now[0]

@@ -132,3 +132,24 @@ def test_what_cuda_says_of_the_used_gpu_excludes_an_integrated_one(line: str):
     found = explained(f"$ ib_write_bw --use_cuda=0\n{line}Couldn't allocate MR with error=14\n").answer
     codes = [one.code for one in found.others]
     assert codes[0] == "peermem-not-loaded" and ("gpu-integrated" in codes) == (not line)
+
+
+PINNING = (
+    "[  322.11] gdrdrv:nvidia_p2p_get_pages(va=7f2d40000000 len=131072 p2p_token=0 va_space=0) failed"
+    " [ret = -22]\n"
+)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "GPU id:0; name: {}; Bus id: 0000:21:00\nselecting device 0\n",
+        "Device: 0, {}, pciBusID: 21, pciDeviceID: 0, pciDomainID:0\n",
+    ],
+)
+def test_the_gpus_that_a_program_of_cuda_lists_are_outputs(listed: str):
+    found = explained(listed.format("NVIDIA GeForce RTX 3090") + PINNING).answer
+    assert (found.cause, found.sureness, found.claimed) == ("gpu-consumer", "likely", False)
+    assert found.subject == "0000:21:00.0"
+    other = explained(listed.format("NVIDIA RTX A6000") + PINNING).answer
+    assert not {"gpu-consumer", "gpu-integrated"} & {other.cause, *(one.code for one in other.others)}

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.formats.gpu_listing import by_number, numbered_gpu_in, pci_gpu_in, smi_gpu_in
+from gdrkit.formats.gpu_listing import (
+    ListedGpu,
+    by_number,
+    cuda_gpu_in,
+    numbered_gpu_in,
+    pci_gpu_in,
+    smi_gpu_in,
+)
 
 ROW = "|   0  NVIDIA H100 PCIe               On  | 00000000:41:00.0 Off |                    0 |"
 LISTED = "GPU 1: NVIDIA GeForce RTX 4090 (UUID: GPU-6b1a)"
@@ -71,3 +78,23 @@ def test_lspci_counts_by_address_if_it_lists_as_many_gpus():
 def test_a_number_with_two_names_is_left_out():
     assert by_number([LISTED, LISTED.replace("4090", "3090")], 2) == {}
     assert set(by_number([LISTED, ROW], 2)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("GPU id:0; name: NVIDIA GeForce RTX 3090; Bus id: 0000:21:00", "0000:21:00.0"),
+        ("Device: 0, NVIDIA GeForce RTX 3090, pciBusID: 1, pciDeviceID: 0, pciDomainID:0", "0000:01:00.0"),
+        ("Device: 1, NVIDIA GeForce RTX 3090, pciBusID: c1, pciDeviceID: 0, pciDomainID:1", "0001:c1:00.0"),
+    ],
+)
+def test_programs_of_cuda_list_gpus_by_address(line: str, address: str):
+    found = cuda_gpu_in(line)
+    assert found == ListedGpu(name="NVIDIA GeForce RTX 3090", address=address)
+
+
+@pytest.mark.parametrize(
+    "line", ["GPU id:0; name: NVIDIA GeForce RTX 3090", "the GPU id:0; name: NVIDIA L4; Bus id: 0000:21:00"]
+)
+def test_a_line_without_an_address_or_within_a_sentence_is_no_list(line: str):
+    assert cuda_gpu_in(line) is None

@@ -45,6 +45,7 @@ from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
+from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
@@ -94,6 +95,9 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     answered = answer(text.lines, shown, found, about, other, job)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
+    answered = of_ports(
+        answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
+    )
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(

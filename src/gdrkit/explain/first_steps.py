@@ -8,6 +8,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import Sureness, TextMachine
 from gdrkit.explain.failing import needs_path
 from gdrkit.explain.ranking import Candidate
+from gdrkit.explain.slurm_limits import is_of_submitter
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
@@ -32,6 +33,8 @@ OF_OFED_POD = (
 )
 _OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w")
 """The name of a pod of the Network Operator: manifests/state-ofed-driver."""
+OF_SLURM = "In a job of Slurm"
+"""How the page of memlock-limit begins what to do there."""
 
 INTEGRATED = frozenset(("gpu-integrated",))
 """The products of a text that names a DGX Spark or another GB10, and no other."""
@@ -47,6 +50,8 @@ def first_steps(
     """The steps of the first cause, and before them on which machines they are of no use."""
     if first.code == "operator-waits-for-ofed" and any(_OFED_POD.search(line.text) for line in lines):
         return (OF_OFED_POD,)
+    if first.code == "memlock-limit" and is_of_submitter(lines):
+        return tuple(sorted(steps, key=lambda step: not step.startswith(OF_SLURM)))
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)

@@ -9,7 +9,8 @@ iproute2 ip/ipaddress.c, rdma/link.c; DCGM dcgmi/Diag.cpp; UCX src/tools/perf; l
 dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ulimit.def; procps sysctl.c;
 pciutils ls-tree.c; dkms.in;
 GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself;
-NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P, Common/helper_cuda.h.
+NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P,
+Common/helper_cuda.h.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR|U) +=",
     ),
     (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
+    (r"GPU id:\d+; name: .{1,80}; Bus id: [0-9a-f]{4}:", r"selecting device \d|testing size: "),
     (
         r"\s*#bytes +#iterations|\s++(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|Picking device No"
         r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx",

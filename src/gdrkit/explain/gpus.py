@@ -17,7 +17,7 @@ from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.nvidia_smi import without_handle
-from gdrkit.formats.gpu_listing import rank_gpu_in, smi_gpu_in
+from gdrkit.formats.gpu_listing import cuda_gpu_in, rank_gpu_in, smi_gpu_in
 from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 
@@ -138,6 +138,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     lost = _lost(lines)
     heads: list[tuple[str, int]] = []
     of_rank: dict[str, list[tuple[str, int]]] = {}
+    by_cuda: dict[str, list[tuple[str, int]]] = {}
     for line in lines:
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
         if version and "NVIDIA-SMI" in line.text:
@@ -147,6 +148,8 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
             gpus.setdefault(address, []).append((gpu.name, line.number))
         elif (gpu := rank_gpu_in(line.text)) is not None:
             of_rank.setdefault(_long(gpu.address), []).append((gpu.name, line.number))
+        elif (gpu := cuda_gpu_in(line.text)) is not None:
+            by_cuda.setdefault(_long(gpu.address), []).append((gpu.name, line.number))
     for address, field, value, number in _of_csv(blocks):
         if field == NAME:
             gpus.setdefault(address, []).append((value, number))
@@ -154,7 +157,7 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
             lost.setdefault(address, []).append((f"    {field} : {value}", number))
     for used in _of_perftest(lines):
         _add_used(gpus, used)
-    gpus = gpus or _of_ranks(of_rank)
+    gpus = gpus or by_cuda or _of_ranks(of_rank)
     gpus.update((address, []) for address in lost if address not in gpus)
     gpus = gpus or _of_machine(lines)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):

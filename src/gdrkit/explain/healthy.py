@@ -42,6 +42,7 @@ from gdrkit.explain.measured import (
     RULED_OUT,
     SLOW,
     STOPPED,
+    WAITING,
 )
 from gdrkit.explain.ranking import HANGS
 from gdrkit.facts import gpu_ids
@@ -128,13 +129,10 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         words = "no GPU of this matrix is far from its nearest NIC"
         now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
         shown = [facts[TOPOLOGY]]
+    elif WAITING in facts:
+        return _inactive(facts[WAITING], "A port with a link waits to be set up")
     elif DOWN in facts:
-        down = facts[DOWN]
-        sentence = f"{NO_FAILURE_SHOWN}: {down.value}, beside ports that are active. A port without a cable"
-        sentence += " may be as it should; the text does not show whether a job needs it."
-        other = RankedCause("port-down", code_page("port-down")[0], down.line)
-        proof = (QuotedLine(down.line or 1, down.text),)
-        return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
+        return _inactive(facts[DOWN], "A port without a cable may be as it should")
     elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS) if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
@@ -157,6 +155,17 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         lines=quoted,
         now=now,
     )
+
+
+def _inactive(fact: KnownFact, why: str) -> Answer:
+    """Ports that are not active, beside ports that are."""
+    sentence = (
+        f"{NO_FAILURE_SHOWN}: {fact.value}, beside ports that are active. {why}; the text does not show"
+    )
+    sentence += " whether a job needs it."
+    other = RankedCause("port-down", code_page("port-down")[0], fact.line)
+    proof = (QuotedLine(fact.line or 1, fact.text),)
+    return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
 
 
 def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:

@@ -164,7 +164,7 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
     return LogEvent(
         line=line,
         position=position,
-        codes=_for_module(match.causes, module),
+        codes=_for_path(_for_module(match.causes, module), line),
         module=module,
         decides=message.decides,
         from_loader=message.loads,
@@ -225,6 +225,13 @@ def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
     if not module:
         return codes
     return tuple(code for code in codes if rule_of(code).module in ("", module))
+
+
+def _for_path(codes: tuple[str, ...], line: TextLine) -> tuple[str, ...]:
+    """The codes without those that a run of perftest with dma-buf cannot have: it needs no module."""
+    if "--use_cuda_dmabuf" not in line.command:
+        return codes
+    return tuple(code for code in codes if code != "peermem-not-loaded") or codes
 
 
 def _ends_line(text: str, message: MessageTemplate) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.explanation import KnownFact
-from gdrkit.explain.readings import port_states
+from gdrkit.explain.readings import PortState, port_states
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
@@ -17,7 +17,7 @@ from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
-PORTS, DOWN = "ports", "ports without a link"
+PORTS, DOWN, WAITING = "ports", "ports without a link", "ports that are not set up"
 RATES, SLOW = "rates of active ports", "a slower port"
 OF_A_GPU = " from GPU memory"
 """In the result of a run that sent the memory of a GPU that has memory of its own."""
@@ -314,8 +314,23 @@ def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
         line = lines[states[0].position]
         yield KnownFact(PORTS, f"active ports of {names}", line.number, line.text.strip())
         active = {port.device for port in states}
-        down = [port for port in shown if port.device not in active]
-        if down:
-            names = ", ".join(dict.fromkeys(port.device for port in down[:MOST_PORTS]))
-            line = lines[down[0].position]
-            yield KnownFact(DOWN, f"no active port of {names}", line.number, line.text.strip())
+        rest = [port for port in shown if port.device not in active]
+        waiting = [port for port in rest if port.state in LINKED]
+        yield from _of_some(WAITING, "a link, but no active port, of {}", waiting, lines)
+        yield from _of_some(
+            DOWN, "no active port of {}", [port for port in rest if port not in waiting], lines
+        )
+
+
+LINKED = ("init", "armed")
+"""States of a port that has a link: InfiniBand specification, 14.2.5.6, PortState."""
+
+
+def _of_some(
+    name: str, value: str, ports: list[PortState], lines: tuple[TextLine, ...]
+) -> Iterator[KnownFact]:
+    """What is known of some ports, if there are any."""
+    if ports:
+        names = ", ".join(dict.fromkeys(port.device for port in ports[:MOST_PORTS]))
+        line = lines[ports[0].position]
+        yield KnownFact(name, value.format(names), line.number, line.text.strip())

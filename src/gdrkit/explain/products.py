@@ -24,9 +24,11 @@ CARDS = ("gpu-consumer", "gpu-integrated")
 DATACENTER = "datacenter"
 """Stands for GPUs for data centres and workstations, which no code is about."""
 _DATACENTER_WORDS = (
-    r"\bTesla\b|\bQuadro\b|\bRTX (?:PRO )?A?[2-6][05]00\b"
+    r"\bTesla\b|\bQuadro\b|\bNVS \d|\bRTX (?:PRO )?A?(?:[1-6][05]00|[45]00|5880)[DH]?\b"
     r"|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
+    r"|\b(?:NVIDIA |[A-Z]{2}\d{3}(?:GLM?)? \[)(?:[AHBR]\d{1,3}[A-Z]?|AX800|L\d{1,2}[GS]?|T\d{1,4}G?)\b"
 )
+"""The last are names as the driver and pci.ids have them: as words alone, A2 or L4 may be anything."""
 
 HARDWARE_CODES = frozenset(_WORDS)
 

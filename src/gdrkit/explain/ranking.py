@@ -169,7 +169,8 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
         for problem in machine.established:
             if not _is_beside(problem.code, machine):
                 found = _of_problem(problem, machine.name, topics, failing=fails)
-                yield replace(found, weight=NOTE) if in_vain and refuses_peermem(problem) else found
+                vain = (in_vain and refuses_peermem(problem)) or _is_refused(problem, machine)
+                yield replace(found, weight=NOTE) if vain else found
         for line in machine.open:
             if closed and line.note.startswith(FAR_AWAY):
                 continue  # of a path that there is not
@@ -190,6 +191,15 @@ OF_GPU_PROGRAMS = frozenset(("mooncake-forces-peermem", "torch-expandable-segmen
 
 def _problems(machines: Iterable[TextMachine]) -> Iterator[EstablishedProblem]:
     return (problem for machine in machines for problem in machine.established)
+
+
+def _is_refused(problem: EstablishedProblem, machine: TextMachine) -> bool:
+    """Whether a line reports that the module did not load that is not loaded: why is then the cause."""
+    return any(
+        line.fails and not line.claimed and line.subject == problem.subject
+        and any(brings_about(code, problem.code) for code in line.codes)
+        for line in machine.open
+    )  # fmt: skip
 
 
 def _is_named(line: OpenLine) -> bool:

@@ -326,7 +326,7 @@ _PATTERNS = {
         r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
         r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
     ),
-    "beside": regex(r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu):"),
+    "beside": regex(r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu|Base lid|SM lid):"),
     "rdma_device": regex(r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}"),
     "uverbs": regex(r"\buverbs\d{1,3}\b"),
     "gid": regex(

@@ -25,6 +25,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.measured import OF_A_GPU, PERFTEST
+from gdrkit.explain.products import CARDS
 from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
@@ -105,7 +106,8 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     steps = answer.now if verbose else _first_steps(answer.now)
     if _is_final(explanation):
         yield 0, "head", "What to do now"
-        yield 2, "", _no_fix(explanation, causes)
+        if no_fix := _no_fix(explanation, causes):
+            yield 2, "", no_fix
         yield from ((2, "", step) for step in steps)
         yield 0, "", ""
     elif steps:
@@ -115,8 +117,11 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
 
 
 def _no_fix(explanation: Explanation, causes: tuple[str, ...]) -> str:
-    """What is left where no step makes the path direct. A run that moved GPU memory although NVIDIA does not
-    support the GPU is a program for which it works, and for no other."""
+    """What is left where no step makes the path direct; "" where it is not the GPU that lacks it: another
+    system on the same machine may have one. A run that moved GPU memory although NVIDIA does not support the
+    GPU is a program for which it works, and for no other."""
+    if set(CARDS).isdisjoint(causes):
+        return ""
     if "gpu-integrated" in causes:  # whose buffers in host memory need no copy
         return "No fix exists for this hardware."
     known = (fact for machine in explanation.machines for fact in machine.known)

@@ -1,10 +1,12 @@
-"""The GPUs that a text lists line by line: `nvidia-smi`, `nvidia-smi -L`, its CSV, nccl-tests and lspci.
+"""The GPUs that a text lists line by line: `nvidia-smi`, `nvidia-smi -L`, its CSV, nccl-tests, lspci, and
+programs of CUDA.
 
     |   0  NVIDIA GeForce RTX 4090        Off |   00000000:01:00.0 Off |                  Off |
     GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-6b1a...)
     GPU 0: NVIDIA GeForce RTX 4090                  as PyTorch's collect_env prints it, and people shorten it
     0, NVIDIA GeForce RTX 4090, 24564 MiB
     #  Rank  0 Group  0 Pid   4711 on node7 device  0 [0000:01:00] NVIDIA GeForce RTX 4090
+    GPU id:0; name: NVIDIA GeForce RTX 4090; Bus id: 0000:01:00
     01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [10de:2684] (rev a1)
 
 nvidia-smi numbers GPUs by their PCI address, as the matrix of `nvidia-smi topo -m` does.
@@ -34,6 +36,12 @@ _NAMED = regex(
 _RANK = regex(
     r"#?\s{1,4}Rank .{1,200} device +(?P<number>\d{1,4}) \[(?:0x(?P<bus>[0-9a-f]{2})"
     rf"|(?P<address>[0-9a-f]{{4}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}))\] (?P<name>{_PRODUCT}[^,;|(]{{0,60}}?)\s*$"
+)
+_BY_CUDA = regex(
+    rf"\s*(?:GPU id:\d{{1,4}}; name: (?P<name>{_PRODUCT}[^;]{{0,60}}?); Bus id:"
+    r" (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})"
+    rf"|Device: \d{{1,4}}, (?P<tested>{_PRODUCT}[^,]{{0,60}}?), pciBusID: (?P<bus>[0-9a-f]{{1,2}}),"
+    r" pciDeviceID: (?P<device>[0-9a-f]{1,2}), pciDomainID: ?(?P<domain>[0-9a-f]{1,4}))\s*$"
 )
 _PCI = regex(
     r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
@@ -78,6 +86,19 @@ def rank_gpu_in(line: str) -> ListedGpu | None:
         return None
     address = f"{found['address'] or '0000:' + found['bus'] + ':00'}.0"
     return ListedGpu(name=found["name"], number=int(found["number"]), address=address)
+
+
+def cuda_gpu_in(line: str) -> ListedGpu | None:
+    """The GPU in a list of gdrcopy_copybw, or of p2pBandwidthLatencyTest, by its address: their numbers are
+    CUDA's. None for any other line. Sources: NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples
+    p2pBandwidthLatencyTest.cu."""
+    found = _BY_CUDA.match(line[:LINE_CHARACTERS])
+    if found is None:
+        return None
+    if found["address"]:
+        return ListedGpu(name=found["name"], address=f"{found['address']}.0")
+    numbers = (found["domain"].zfill(4), found["bus"].zfill(2), found["device"].zfill(2))
+    return ListedGpu(name=found["tested"], address=f"{':'.join(numbers)}.0")
 
 
 def pci_gpu_in(line: str) -> ListedGpu | None:

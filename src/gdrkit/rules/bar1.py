@@ -93,8 +93,8 @@ def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     How to tell: `nvidia-smi -q -d MEMORY` prints 36 MiB or less under BAR1 Memory Usage, Free: that much
     stays reserved for the driver. Or `sudo dmesg | grep BAR1` prints `no space for BAR1 mappings`.
 
-    What to do: Stop the program that holds the memory, or register less memory, or make the window larger
-    (see bar1-small).
+    What to do: Stop the program that holds the memory, or register less memory, or make the window larger:
+    Above 4G Decoding and Resizable BAR in the firmware setup (see bar1-small).
 
     Why: Every registered byte is mapped into the window, and so are other things. A new mapping succeeds
     only while the free part is at least its length plus 36 MiB.

@@ -26,7 +26,10 @@ OLD_DEFAULT_BYTES = 64 << 10
     reported_by=(DecidingCommand("ulimit -l", "a number, not `unlimited`, in the shell or pod that fails"),),
     remedies=(RemedyName.RAISE_MEMLOCK,),
     cost="Registering memory fails with ENOMEM for processes without CAP_IPC_LOCK, on every path.",
-    references=("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
+    references=(
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        "https://slurm.schedmd.com/faq.html#memlock",
+    ),
 )
 def memlock_limit(node: Node, _: str) -> Outcome:
     """Processes may lock no more memory than the kernel's default, which is too little for RDMA.
@@ -46,14 +49,19 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     containerd. Then log in again, and restart these units: what runs keeps its limit. Start a container
     with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the pod the capability IPC_LOCK.
 
+    In a job of Slurm the limit is that of the shell that submits it, and at most the hard limit of slurmd:
+    put `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, in place of any `PropagateResourceLimits`,
+    and LimitMEMLOCK=infinity in the unit of slurmd, and restart slurmctld and slurmd. Or raise the limit of
+    logins where jobs are submitted, too. For one job, `srun --propagate=NONE` leaves that shell's out.
+
     Why: RLIMIT_MEMLOCK was never raised. Host memory that is registered for RDMA counts against it, and so
     do the rings of queue pairs and completion queues, without which no program starts; processes with
     CAP_IPC_LOCK are exempt. A dma-buf of GPU memory does not count, but every program registers host memory
-    as well. Daemons that start jobs (slurmd, containerd) pass on their own
-    limit, which can differ from the shell's.
+    as well. A daemon that starts containers passes on its own limit, which can differ from the shell's;
+    Slurm passes on the limits of the submitting shell, unless slurm.conf excludes them.
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(), and umem_dmabuf.c; drivers/infiniband/hw/
-    mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5).
+    mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5); slurm.conf(5).
     """
     if _has_no_rdma(node):
         return NotApplicable("no RDMA device")

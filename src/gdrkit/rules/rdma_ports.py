@@ -26,7 +26,7 @@ from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passe
     per=rdma_devices,
     takes=(WIRE,),
     whole_machine=True,
-    reported_by=(DecidingCommand(DEVINFO, "`PORT_DOWN`"),),
+    reported_by=(DecidingCommand(DEVINFO, "`PORT_DOWN` or `PORT_INIT`"),),
     cost="Nothing passes through this device.",
 )
 def port_down(node: Node, device: RdmaDevice) -> Outcome:

@@ -1,0 +1,54 @@
+"""What to do about ports whose link is up and that wait to be set up: the steps of their state alone.
+
+The page of `port-down` is about cables and settings as well, and neither is at fault there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from gdrkit.catalogue import rule_of
+from gdrkit.explain.explanation import Answer
+from gdrkit.explain.first_steps import paragraphs
+from gdrkit.explain.measured import LINKED
+from gdrkit.explain.readings import port_states
+from gdrkit.explain.transcript import TextLine
+from gdrkit.node import Node
+from gdrkit.report.pages import code_page
+from gdrkit.rules.rule import Failed
+from gdrkit.verdict.check_results import check_results
+
+CODE = "port-down"
+
+
+def of_ports(answer: Answer, lines: tuple[TextLine, ...], nodes: Iterable[Node]) -> Answer:
+    """An answer about a port that has a link, with the steps of its state; about others as it is."""
+    states = {lines[port.position].number: port.state for port in port_states(lines)}
+    shown = [states[line.line] for line in answer.lines[:1] if line.line in states]
+    if not _is_about_ports(answer) or not set(shown) & set(LINKED):
+        return answer
+    steps = dict.fromkeys(step for node in nodes for step in _steps(node))
+    if answer.cause and not steps and not {*states.values()} <= {"active", *LINKED}:
+        return answer
+    return replace(answer, now=tuple(steps) or tuple(_of_page()))
+
+
+def _is_about_ports(answer: Answer) -> bool:
+    alone = answer.cause is None and [other.code for other in answer.others] == [CODE]
+    return answer.cause == CODE or (alone and not answer.now)
+
+
+def _steps(node: Node) -> Iterator[str]:
+    """The advice for each device of which no port is active."""
+    for result in check_results(node, (rule_of(CODE),)):
+        if isinstance(result.outcome, Failed) and result.outcome.advice:
+            yield result.outcome.advice
+
+
+def _of_page() -> Iterator[str]:
+    """What the page says of such a port, where the text does not show its device or its link layer."""
+    for step in paragraphs(code_page(CODE)[1]):
+        if "in state INIT" in step:
+            yield step.partition(". ")[2]

@@ -1,0 +1,49 @@
+"""A job of Slurm has the limits of the shell that submits it, unless the configuration says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.explain.first_steps import OF_SLURM
+from tests.explain.explaining import explained
+
+FAILS = (
+    "gpu011:3391:3402 [1] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error"
+    " Cannot allocate memory\n"
+)
+JOB = f"$ srun -N1 bash -c 'ulimit -l'\n8192\n{FAILS}"
+SHELL = f"$ ulimit -l\n8192\n{FAILS}"
+DAEMON = "$ systemctl show slurmd -p LimitMEMLOCK\nLimitMEMLOCK=infinity\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOB,  # by default
+        JOB + DAEMON,
+        f"PropagateResourceLimits=ALL\n{SHELL}",
+        f"PropagateResourceLimits=STACK,MEMLOCK\n{JOB}",
+        f"PropagateResourceLimitsExcept=STACK\n{JOB}",
+        f"PropagateResourceLimits = ALL\nPropagateResourceLimitsExcept = (null)\n{JOB}",  # scontrol
+    ],
+)
+def test_the_limit_of_a_job_is_raised_where_it_comes_from(text: str):
+    found = explained(text).answer
+    assert found.cause == "memlock-limit"
+    assert found.now[0].startswith(OF_SLURM) and "PropagateResourceLimitsExcept=MEMLOCK" in found.now[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHELL,  # no job of Slurm
+        f"PropagateResourceLimits=NONE\n{JOB}",
+        f"PropagateResourceLimits=STACK\n{JOB}",
+        f"PropagateResourceLimitsExcept=MEMLOCK\n{JOB}",
+        f"#PropagateResourceLimits=ALL\n{SHELL}",
+        JOB.replace("srun", "srun --propagate=NONE"),
+    ],
+)
+def test_a_limit_that_slurm_does_not_pass_on_is_that_of_the_daemon_or_the_shell(text: str):
+    found = explained(text).answer
+    assert found.cause == "memlock-limit" and not found.now[0].startswith(OF_SLURM)
