@@ -18,6 +18,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
 from gdrkit.explain.chains import brings_about
+from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
     AnswerKind,
@@ -89,7 +90,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, about)
-    answered = answer(text.lines, shown, found, about, other, job)
+    answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
