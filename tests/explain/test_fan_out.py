@@ -141,7 +141,7 @@ def test_the_next_command_and_what_people_write_are_of_no_group():
 
 
 def test_groups_of_a_long_text_keep_their_headers():
-    groups = {f"gpu{number}": PROPRIETARY if number % 2 else OPEN for number in range(100)}
+    groups = {f"gpu{number}": PROPRIETARY if number % 2 else OPEN for number in range(160)}
     text = grouped("clush -ab cat /proc/driver/nvidia/version", **groups)
     text += "a line of a job without a meaning\n" * 2000
     found = {name for name, own in codes(text).items() if "driver-proprietary" in own}
