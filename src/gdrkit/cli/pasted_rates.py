@@ -32,7 +32,7 @@ from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 
 LARGE_BYTES = 65536
-"""The size from which a run is judged: what perftest sends unless it is told otherwise
+"""The size from which a run is judged: what perftest sends by default
 (perftest_parameters.h, DEF_SIZE_BW)."""
 
 _NAMED = regex(
