@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> int:
         combined_exit_code,
         with_faults,
         with_next_step,
+        with_rates,
     )
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
@@ -89,7 +90,8 @@ def main(arguments: list[str]) -> int:
     explanation = explain(host, log)
     asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
     file = checked_file(content, name, host.lines) if asks else None
-    explanation, job = with_next_step(with_faults(explanation, file), content), log.job
+    explanation = with_rates(with_next_step(with_faults(explanation, file), content), host)
+    job = log.job
     if options.quiet:
         pass
     elif options.json:

@@ -28,10 +28,12 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
+from gdrkit.explain.measured import PERFTEST
 from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
 
 if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
+    from gdrkit.explain.pasted_host import PastedHost
     from gdrkit.explain.transcript import TextLine
     from gdrkit.jobs.job import JobDiagnostics, LogPosition, Rank
     from gdrkit.jobs.pasted import PastedJob
@@ -225,6 +227,16 @@ def with_next_step(explanation: Explanation, content: bytes) -> Explanation:
     if not step:
         return explanation
     return structs.replace(explanation, answer=structs.replace(answer, now=(step, *answer.now)))
+
+
+def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
+    """The explanation of a text; of one with a result of perftest, judged by the port and link that it
+    shows."""
+    if not any(fact.name == PERFTEST for machine in explanation.machines for fact in machine.known):
+        return explanation
+    from gdrkit.cli.pasted_rates import with_low_rate
+
+    return with_low_rate(explanation, text)
 
 
 def _has_only_settings(file: CheckedFile) -> bool:

@@ -21,8 +21,8 @@ NOTHING = regex(
 """What people write in place of an output that is empty."""
 
 NONE_COUNTED = "0"
-COUNTS = regex(r"grep (?:-\w+ )*-\w*c\w* ")
-"""`grep -c`, and what it prints where nothing matches."""
+COUNTS = regex(r"grep (?:-\w+ )*-\w*c\w* |\| *wc -l\b")
+"""`grep -c` or `wc -l`, and what they print where nothing matches."""
 
 PATTERN_CHARACTERS = 60
 """Length of a search pattern that is understood at most."""
@@ -97,7 +97,7 @@ _GREP = (
     r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 )
 _PATTERNS = {
-    "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$"),
+    "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?(?:\s*\| *wc -l)?\s*['\"]?$"),
     "modules": regex(rf"^{_GREP} /proc/modules\s*$"),
     "plain": regex(r"(?:\w|[|.^$-]|(?<=\w)\?)*"),
     "row": regex(r"[a-z]\w* +\d{3,} +-?\d+(?: |$)"),

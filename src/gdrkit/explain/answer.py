@@ -15,6 +15,7 @@ from msgspec import structs
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.beside import other_failures, shared
 from gdrkit.explain.chains import BEHIND, needs_no_module
+from gdrkit.explain.closed_paths import closed_paths
 from gdrkit.explain.explanation import (
     ASKED,
     NO_FAILURE_SHOWN,
@@ -29,31 +30,21 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails
-from gdrkit.explain.first_steps import (
-    DECIDES,
-    IGNORE_IT,
-    INTEGRATED,
-    ON_A_SPARK,
-    first_steps,
-    paragraphs,
-)
-from gdrkit.explain.healthy import healthy, mixed_gpus, of_another, rate_there, without_result, working
+from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs
+from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
 from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of
 from gdrkit.explain.products import HARDWARE_CODES, products
-from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate, is_of_a_program
+from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.formats.sentences import without_keys
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
-from gdrkit.rules.capabilities import OF_ITS_OWN
-from gdrkit.rules.rule import ADDRESS, CauseTrait
 
 NAMED = 4.0
 """Weight from which a cause is named: a line that leaves no other."""
@@ -88,7 +79,7 @@ def answer(
     if about.foreign:
         return of_another(machines, failing) or _foreign(about)
     works = job is not None and job.is_direct
-    state = None if works or failing is not None else _state(machines)
+    state = None if works or failing is not None else closed_paths(machines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
     stopped = not works and (failing is None or failing in found[0].lines) if found else False
@@ -203,41 +194,6 @@ def _open_ones(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) 
     return tuple(one for one in found if one.code not in proven or one.sureness is not Sureness.CERTAIN)
 
 
-def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
-    """One of the two direct paths is closed, where nothing shows that the other is, or that anything
-    failed; None if the text shows none closed. The deepest cause comes first."""
-    notes = ((found, one) for one in machines for found in one.notes if not is_of_a_program(found))
-    closed = [(found, one) for found, one in notes if set(found.blocks) & set(OF_ITS_OWN)]
-    if not closed:
-        return None
-    found, machine = closed[0]
-    if (mixed := mixed_gpus(machine, found.code)) is not None:
-        return mixed
-    title, steps = code_page(found.code)
-    loads = CauseTrait.NOT_LOADED in rule_of(found.code).traits
-    installed = found.subject.endswith(".ko")  # the name of its file, which an output shows
-    what = "not whether that matters"
-    if loads and not installed:
-        what = "neither whether it is installed nor whether that matters"
-    elif loads:
-        title = f"{found.subject.removesuffix('.ko')} is installed, but not loaded."
-    sentence = f"{title} The text shows {what}."
-    todo = IGNORE_IT if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
-    if loads and installed:
-        first = paragraphs(steps)[0]
-        if found.subject == f"{LEGACY}.ko":  # of drivers that have no dma-buf
-            todo = first.replace("nvidia-peermem", LEGACY)
-        else:
-            todo = f"{todo} Where it is needed: {first}"
-    if contradictions := [one.text for one in machine.contradictions]:
-        sentence = f"{contradictions[0]}."
-        todo = (
-            "Run `modprobe --show-depends nvidia_peermem`: a line that starts with `install` is what it"
-            " ran in place of loading the module. Then run lsmod on the host itself."
-        )
-    return plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
-
-
 def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedCause, ...]:
     rest = list(found)[:most]
     return tuple(
@@ -276,6 +232,7 @@ MAX_CAUSES = 9
 
 def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], about: Topics) -> Answer:
     lines = found[0].lines[:1]
+    now: tuple[str, ...] = ()
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
     if found[0].code in OF_MEMORY and not about.gpu:
@@ -288,14 +245,17 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], ab
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     elif found[0].code in LISTED or _is_listed(found[0], machines, (STATE,)):
-        shown = f"{NO_FAILURE_SHOWN}: {code_page(found[0].code)[0]}"
+        title, todo = code_page(found[0].code)
+        shown, now = f"{NO_FAILURE_SHOWN}: {title}", (f"Where that matters: {paragraphs(todo)[0]}",)
     elif _is_listed(found[0], machines, (ASKED,)):
         shown = f"{code_page(found[0].code)[0]} The text does not show whether that matters."
     return plain(
         AnswerKind.SEVERAL,
         shown,
+        machine=found[0].machine,
         claimed=found[0].claimed,
         lines=lines,
+        now=now,
         others=_others(found, MAX_CAUSES),
     )
 

@@ -54,6 +54,13 @@ OUTPUTS = (
         states=True,
     ),
     AskedOutput(
+        codes=("acs-redirect",),
+        command=r"\blspci\b.*\bgrep (?:-\w+ )?-\w*c\w* .{0,20}\bReqRedir\\?\+",
+        shows=r"^[1-9]\d{0,5}$",
+        excludes=EMPTY,
+        states=True,
+    ),
+    AskedOutput(
         codes=("gpu-integrated",),  # perftest src/cuda_memory.c: what CUDA says of the GPU that it uses
         shows=r"^CUDA device integrated: 1$",
         excludes=r"^CUDA device integrated: 0$",

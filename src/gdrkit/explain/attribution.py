@@ -112,6 +112,10 @@ class Attribution:
         """Set the machine from a prompt."""
         self._name(_short(host), "prompt", self._level)
 
+    def group(self, name: str) -> None:
+        """Count a group of machines that a header names: lines that name none are of another one."""
+        self.authors[self.author].setdefault(name, "heading")
+
     def of_line(self, text: str, wrapped_by: str = "") -> str:
         """The machine that a log line or its wrapper names in its prefix; "" if it names none."""
         if wrapped_by:

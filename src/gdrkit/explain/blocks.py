@@ -78,7 +78,8 @@ def _one_value() -> re.Pattern[str]:
     """Commands that print one line: a field of a module, a name, a limit, a number of matches."""
     return re.compile(
         r"^(?:sudo )?(?:modinfo (?:-F |--field[ =])\S+ \S+|uname -[mnr]|hostname|nproc|ulimit -\w{1,3}"
-        r"|mokutil --sb-state|cat /(?:sys|proc)/[\w./:-]{1,200}|.{1,80}\| ?grep -\w*c\w* [^|]{1,60})$"
+        r"|mokutil --sb-state|cat /(?:sys|proc)/[\w./:-]{1,200}|.{1,80}\| ?grep -\w*c\w* [^|]{1,60}"
+        r"|.{1,80}\| ?wc -l)$"
     )
 
 

@@ -18,6 +18,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
 from gdrkit.explain.chains import brings_about, refuses
+from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
     NO_ERROR,
@@ -92,7 +93,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     brought = other.brings if other is not None else ()
     found = tuple(one for one in ranked(shown, about) if one.code not in brought)
-    answered = answer(text.lines, shown, found, about, other, job)
+    answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
     answered = of_ports(

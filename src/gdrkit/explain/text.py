@@ -170,6 +170,7 @@ def _how_sure(answer: Answer, note: str) -> str:
     if not answer.lines:
         return ""
     number = f"line {answer.lines[0].line}"
+    where = f", on {answer.machine}" if answer.machine else ""
     if answer.kind is AnswerKind.NO_PROBLEM:
         return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.NOTHING:
@@ -180,9 +181,9 @@ def _how_sure(answer: Answer, note: str) -> str:
         or note.startswith(FAR_AWAY)
         or answer.sentence.startswith(NO_FAILURE_SHOWN)
     ):
-        return f"{number.capitalize()} shows that."
+        return f"{number.capitalize()} shows that{where}."
     if answer.kind is AnswerKind.SEVERAL:
-        return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure."
+        return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure{where}."
     if answer.claimed:
         return (
             f"How sure: {answer.sureness}. {number.capitalize()} names it; no output in the text shows it."
@@ -192,7 +193,6 @@ def _how_sure(answer: Answer, note: str) -> str:
         Sureness.LIKELY: "points to it",
         Sureness.POSSIBLE: "has this cause most often",
     }
-    where = f", on {answer.machine}" if answer.machine else ""
     seen = f": {note}" if note and note != STATE else ""
     return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}{seen}."
 

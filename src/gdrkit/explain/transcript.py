@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gdrkit.explain import lines as lines_of
 from gdrkit.explain.attribution import QUOTED_POST, Attribution
+from gdrkit.explain.fan_out import command_there, group_headers, labelled
 from gdrkit.explain.forms import form_of
 from gdrkit.explain.novel_lines import novel
 from gdrkit.explain.recognition import is_output
@@ -84,30 +85,66 @@ class _LineClassifier:
         self.form: int | None = None  # the output that the line before is part of
         self.wrapped_by = ""  # the machine that a wrapper of the current line names
         self.quotation: _LineClassifier | None = None  # of the quoted lines that the current one is among
+        self.sent, self.there = "", ""  # the last command, and what it ran on many machines
+        self.there_at = 0  # its line
+        self.told: set[str] = set()  # those of them that have a line with that command
+        self.group = ""  # those of them that printed the current line
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(lines_of.quoted_by_arrows(text.split("\n")))
         raw, moved = rejoined(lines_of.without_common_time(raw))
         self.fenced = is_manifest(raw) or lines_of.begins_in_code(raw)
+        groups = group_headers(raw)
+        rulers = {index + side for index in groups for side in (-1, 1)}
         found: list[TextLine] = []
-        for index in novel(raw):
-            if index in moved:
+        for index in sorted({*novel(raw), *groups}) if groups else novel(raw):
+            if index in moved or index in rulers:
                 continue
             number, whole = index + 1, raw[index]
             if index >= self.gap.after:
                 number += self.gap.lines
+            if index in groups:
+                found += self._group(number, groups[index])
+                continue
+            group = self.group
             line = self.line(number, lines_of.clean(whole[: lines_of.LINE_CHARACTERS]))
+            if group and not self.group:
+                found.append(self._end_of(group, number))
             if line is None:
                 continue
             if len(whole) > lines_of.LINE_CHARACTERS or (index + 1 == len(raw) and whole):
                 line = replace(line, cut=True)
             line = replace(line, author=line.author or self.attribution.author)
+            found += self._typed_there(line)
             found += [replace(line, text=part) for part in self._parts(line)]
         prose = any(line.kind == "prose" for line in found)
         names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
         for line in found:
             name = names[line.author]
             yield line if line.host or not name else replace(line, host=name)
+
+    # -- commands that ran on many machines --------------------------------------------------------------
+
+    def _group(self, number: int, name: str) -> Iterator[TextLine]:
+        """Begin what a group of machines printed, and end what the one before did."""
+        if self.group:
+            yield self._end_of(self.group, number)
+        self.attribution.group(name)
+        self.group, self.command, self.typed_at = name, self.there, self.there_at
+        self.advice = self.listing = self.blank = False
+        self.form = None
+
+    def _end_of(self, group: str, number: int) -> TextLine:
+        """The next prompt of a group, by which its output is whole."""
+        return TextLine(number, "", "typed", group, author=self.attribution.author)
+
+    def _typed_there(self, line: TextLine) -> Iterator[TextLine]:
+        """The command of a line that is the first one of a machine, as if it had been typed there."""
+        if line.kind in OUTPUT and self.there and line.host and line.host not in self.told:
+            self.told.add(line.host)
+            yield TextLine(
+                self.there_at, self.there, "typed", line.host, self.there, self.there_at, author=line.author
+            )
 
     @staticmethod
     def _parts(line: TextLine) -> tuple[str, ...]:
@@ -149,6 +186,10 @@ class _LineClassifier:
 
     def _unwrapped(self, text: str) -> str:
         """A line without what runtimes and launchers put around it."""
+        label = labelled(text, self.sent) if self.there and not self.group else None
+        if label is not None:
+            self.wrapped_by, text = label
+            return text
         found = unwrap(text, fenced=self.fenced)
         self.wrapped_by = found.host
         return found.text
@@ -157,6 +198,8 @@ class _LineClassifier:
         if typed.host:
             self.attribution.prompt(typed.host)
         self.command, self.typed_at = typed.command, number
+        self.group, self.sent, self.there = "", typed.command, command_there(typed.command)
+        self.there_at, self.told = number, set()
         kind = "quoted" if self.advice else "typed"
         return TextLine(
             number, typed.command, kind, self._host(), typed.command, number, prompted=typed.prompted
@@ -164,9 +207,10 @@ class _LineClassifier:
 
     def _other(self, number: int, text: str, blank: bool) -> TextLine:
         machine = self._prints(text)
-        heads = not machine and not self.fenced and (not self.command or blank)
+        heads = not machine and not self.fenced and (not (self.command or self.group) or blank)
         if heads and self.attribution.heading(text):
             self.command, self.typed_at, self.advice = "", 0, False
+            self.group = self.there = ""
             return TextLine(number, text.strip(), "prose", self.attribution.machine)
         if machine or self._continues(text, blank):
             if self.form is None:
@@ -178,6 +222,10 @@ class _LineClassifier:
             kind = "quoted" if self.advice else "shown"
             return TextLine(number, text, kind, self._host(), self.command, self.typed_at)
         self.command, self.typed_at = "", 0
+        if not self.group:
+            self.there = ""
+        elif blank:
+            self.group = ""
         self.advice = lines_of.is_advice(text)
         self.attribution.introduced(text)
         return TextLine(number, text.strip(), "prose", self.attribution.machine)
@@ -196,7 +244,7 @@ class _LineClassifier:
 
     def _continues(self, text: str, blank: bool) -> bool:
         """Whether an unrecognized line is output of the command before it."""
-        if not self.command:
+        if not (self.command or self.group):
             return False
         if self.fenced or lines_of.is_record(text):
             return True
@@ -204,4 +252,4 @@ class _LineClassifier:
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""
-        return self.attribution.sent_to(self.command) or self.attribution.machine
+        return self.group or self.attribution.sent_to(self.command) or self.attribution.machine

@@ -1,0 +1,88 @@
+"""Commands that run on many machines at once, and the headers above what groups of them print.
+
+A group of machines that printed the same is one machine here: gpu[498-500]. What it printed is an output of
+the command that ran there, as if somebody had typed it at a prompt of that machine.
+
+Sources: ClusterShell lib/ClusterShell/CLI/Display.py, and clush(1); pdsh(1), dshbak(1).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from gdrkit.formats.regex import regex
+
+RULERS = ("-" * 15, "-" * 16)
+"""Above and below the names of a group: of clush, and of dshbak."""
+_PART = r"[\w.-]{0,80}(?:\[[\d,-]{1,2000}\][\w.-]{0,80}){0,3}"
+_GROUP = regex(rf"(?P<nodes>(?=\w){_PART}(?:,(?=\w){_PART}){{0,200}})(?: \(\d{{1,6}}\))?")
+"""Names, folded as Slurm does, and how many they are."""
+_DOMAIN = regex(r"\.[A-Za-z][\w.-]*(?=,|$)")
+_LABEL = regex(rf"(?P<nodes>(?=\w){_PART}): ?(?P<rest>.*)")
+"""What pdsh, `clush` and `clush -L` print before each line."""
+
+PROGRAMS = ("clush", "pdsh")
+VALUED = ("w", "x", "g", "X", "l", "f", "t", "u", "R", "o", "m", "O")
+"""Options of one letter that take a value, in the same word or the next."""
+GATHERS = ("dshbak", "clubak", "sort")
+"""Programs behind a pipe that leave the lines of every machine as they are."""
+
+
+def group_headers(raw: Sequence[str]) -> Mapping[int, str]:
+    """The names of each group, by the index of their line."""
+    found: dict[int, str] = {}
+    last = -1  # the ruler below the names before: one line of output may be between it and the next one
+    for index in range(len(raw) - 2):
+        if (
+            index <= last
+            or raw[index].rstrip() not in RULERS
+            or raw[index].rstrip() != raw[index + 2].rstrip()
+        ):
+            continue
+        if group := _GROUP.fullmatch(raw[index + 1].strip()):
+            found[index + 1], last = names(group["nodes"]), index + 2
+    return found
+
+
+def names(nodes: str) -> str:
+    """Names of machines without their domains."""
+    return _DOMAIN.sub("", nodes)
+
+
+def labelled(text: str, command: str) -> tuple[str, str] | None:
+    """The machines that a line of a command's output is labelled with, and the rest of the line; None for a
+    line without a label. A name has a digit, or the command has it."""
+    found = _LABEL.fullmatch(text)
+    if found is None or found["nodes"] in PROGRAMS:  # which report their own errors so
+        return None
+    named = found["nodes"] in command or any(letter.isdigit() for letter in found["nodes"])
+    return (names(found["nodes"]), found["rest"]) if named else None
+
+
+def command_there(command: str) -> str:
+    """What a command runs on every machine; "" if it runs here."""
+    if not any(program in command for program in PROGRAMS):
+        return ""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="|")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quotation without its end
+        return ""
+    while words[:1] == ["sudo"] or ("=" in "".join(words[:1])):
+        words = words[1:]
+    if not words or words[0].rpartition("/")[2] not in PROGRAMS:
+        return ""
+    end = words.index("|") if "|" in words else len(words)
+    there = " ".join(_behind_options(words[1:end]))
+    behind = words[end + 1 :]
+    return there if not behind or behind[0] in GATHERS or not there else f"{there} | {' '.join(behind)}"
+
+
+def _behind_options(words: Sequence[str]) -> Sequence[str]:
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        valued = not words[at].startswith("--") and words[at].endswith(VALUED)
+        at += 2 if valued else 1
+    return words[at:]

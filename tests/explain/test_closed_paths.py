@@ -1,0 +1,37 @@
+"""Both direct paths closed where nothing failed, and contents that contradict each other."""
+
+from __future__ import annotations
+
+from tests.explain.explaining import explained
+
+PROPRIETARY = (
+    "$ cat /proc/driver/nvidia/version\n"
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.158.01  Thu May 22 22:46:41 UTC 2025\n"
+)
+OPEN = (
+    "$ cat /proc/driver/nvidia/version\n"
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.158.01  Release Build  (dvs-builder@U16)\n"
+)
+NOT_LOADED, DATE = "$ lsmod | grep -c peermem\n0\n", "$ date\n"
+
+
+def test_two_notes_that_close_both_paths_together_are_said_together():
+    answer = explained(PROPRIETARY + NOT_LOADED + DATE).answer
+    assert answer.sentence.startswith("Both direct paths are closed: ")
+    assert [line.line for line in answer.lines] == [2, 3]
+    assert "modprobe nvidia-peermem" in answer.now[-1]
+
+
+def test_one_closed_path_leaves_the_other():
+    for text in (PROPRIETARY, NOT_LOADED + DATE, OPEN + NOT_LOADED + DATE):
+        assert "Both" not in explained(text).answer.sentence
+
+
+def test_contents_that_contradict_each_other_are_no_sign_of_health():
+    answer = explained(OPEN + "and the other one\n" + PROPRIETARY).answer
+    assert (answer.kind, "different contents" in answer.sentence) == ("several", True)
+    assert [line.line for line in answer.lines] == [2, 5]
+
+
+def test_the_same_content_twice_is_none_of_them():
+    assert explained(OPEN + "and the other one\n" + OPEN).answer.kind == "no-problem"
