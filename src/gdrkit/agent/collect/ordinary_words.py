@@ -165,7 +165,7 @@ _WORDS = """
     syslog system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego
     talked talos talosctl tarball target tasksize tclass tcptransport technologies tegra tempo
     temporairement temporalmente temporaneamente temporariamente temporarily termin tesla testcases tested
-    testmgr tests texport their theirs themselves there these things third those thread threads three thresh
+    testmgr tests their theirs themselves there these things third those thread threads three thresh
     threshold through tiempo timed timeout times titan tmpfs together toolkit tools topology topologyd torch
     torchcomms torchrun total touch touches trace traditional traffic trailer trained transblk transfer
     transfers translates translating transport transports traps treats tried tries trouble troubleshooting
