@@ -138,21 +138,22 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
         if narrowest is not segments[0]:
             virtual_machine(node)  # not known: the bridge may be a hypervisor's, with a made-up speed
             seen = f"{seen} at {narrowest.address}"
-        soldered = if_missing(False, has_gb10, node)
-        if full := full_link(node, nic_address(node, device.name)):
-            return Failed(
-                seen=seen,
-                expected=f"{full}, as this machine is built",
-                subject=device.name,
-                advice=UPDATE_FIRMWARE,
-            )
-        return Failed(
-            seen=f"{seen}, as this machine is built" if soldered else seen,
-            expected=f"{rate:g} Gbit/s" + (" by both links of the port" if soldered else ""),
-            subject=device.name,
-            as_expected=soldered,
-        )
+        return _narrow(node, device, seen, rate)
     return Passed(f"{seen} for {rate:g} Gbit/s")
+
+
+def _narrow(node: Node, device: RdmaDevice, seen: str, rate: float) -> Failed:
+    """A link that carries less than the ports, as the machine is built, or with fewer lanes than that."""
+    if full := full_link(node, nic_address(node, device.name)):
+        expected = f"{full}, as this machine is built"
+        return Failed(seen=seen, expected=expected, subject=device.name, advice=UPDATE_FIRMWARE)
+    soldered = if_missing(False, has_gb10, node)
+    return Failed(
+        seen=f"{seen}, as this machine is built" if soldered else seen,
+        expected=f"{rate:g} Gbit/s" + (" by both links of the port" if soldered else ""),
+        subject=device.name,
+        as_expected=soldered,
+    )
 
 
 UPDATE_FIRMWARE = (
