@@ -13,7 +13,7 @@ COUNTERS = ("link_downed", "symbol_error")
 """Documentation/ABI/stable/sysfs-class-infiniband, counters. They rise until someone clears them, or the
 driver is loaded anew: when that was, nothing shows."""
 CLASSES = (100_000, 1_000, 10)
-"""Steps of two orders of magnitude: what a boot of a switch or more uptime explains is no difference."""
+"""Steps of two orders of magnitude: a switch that was started again, or a longer uptime, explains less."""
 
 
 @fact
