@@ -261,3 +261,14 @@ def test_lists_of_codes_differ_only_in_what_not_both_have():
         "warnings": ("acs-redirect", "none"),
     }
     assert fold(["odd"]) == found.node and "no-efa-device" not in brief(report)
+
+
+def test_a_trait_that_jobs_need_to_be_the_same_is_never_cut_before_its_node():
+    layers = "Ethernet and InfiniBand"
+    rows = [row(f"gpu{n}", traits={"link layer": "InfiniBand", "GIDs": "none"}) for n in range(5)]
+    rows.append(row("gpu207", traits={"link layer": layers, "GIDs": "RoCE v2 with IPv4"}))
+    narrow, wide = (brief(build(rows), width=width).splitlines()[-3] for width in (80, 200))
+    title = "Not the same on all nodes of a job"
+
+    assert narrow == f"{title}: link layer on gpu207; GIDs on gpu207"
+    assert wide == f"{title}: link layer {layers} on gpu207; GIDs RoCE v2 with IPv4 on gpu207"

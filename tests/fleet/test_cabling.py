@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from gdrkit.fleet.build import build
 from gdrkit.fleet.cabling import cabling
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import NodeSetting, Standing
 from gdrkit.fleet.text import comparison_text, text
 from tests.fleet.fleets import row
-from tests.fleet.sparks import LINK, spark
+from tests.fleet.sparks import LINK, PORTS, spark
 
 
 def pair(one=None, other=None):
@@ -42,16 +42,71 @@ def test_two_cables_share_the_pcie_links():
     assert any("hardly faster" in note for note in found.notes)
 
 
-def test_a_link_of_two_lanes_limits_the_rate():
+def changed(row, half, **fields):
+    """The row of a Spark with fields of the ports of one half: `P2` in the name, or not."""
+    ports = [replace(port, **fields) if ("P2" in port.device) is half else port for port in row.ports]
+    return replace(row, ports=tuple(ports))
+
+
+X2 = {"link": "32 GT/s x2", "link_gbit_per_s": 63.0}
+
+
+def test_a_link_of_two_lanes_limits_the_rate_and_is_a_problem_where_it_was_built_with_four():
     """BIOS versions before April 2026 train the second controller at x2."""
-    slow = spark("spark-b")
-    ports = [
-        replace(port, link="32 GT/s x2", link_gbit_per_s=63.0) if "P2" in port.device else port
-        for port in slow.ports
-    ]
-    found = pair(other=replace(slow, ports=tuple(ports)))
+    slow = changed(spark("spark-b", up="p0 p1", nets="1 2 3 4"), True, **X2, full_link="32 GT/s x4")
+    found = pair(spark("spark-a", up="p0 p1", nets="1 2 3 4"), slow)
 
     assert (found.gbit_per_s, found.limited_by) == (189.0, "2 PCIe links of 32 GT/s x2 and 32 GT/s x4")
+    (problem,) = found.problems
+    assert problem.startswith("roceP2p1s0f0 and roceP2p1s0f1 of spark-b: their PCIe link is 32 GT/s x2, ")
+    assert "built as 32 GT/s x4" in problem and "`sudo fwupdmgr update`" in problem
+    assert not pair(other=changed(spark("spark-b"), True, **X2)).problems, "not known how it was built"
+
+
+OFF = {"state": "DOWN", "addresses": (), "mtu": 1500}
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_half_that_is_down_beside_one_that_is_up_comes_first(both):
+    """Its cable has a link. Of the half at the other end nothing is said: that is a consequence."""
+    one, other = spark("spark-a"), changed(spark("spark-b"), True, **OFF)
+    found = pair(changed(one, True, **OFF) if both else one, other)
+    wrong = [port.device for port in other.ports if port.name == "p1" and "P2" in port.device]
+
+    assert wrong == ["roceP2p1s0f1"] and len(found.problems) == 1 + both
+    assert f"{wrong[0]} of spark-b is DOWN, though the other device of p1 is up" in found.problems[-1]
+    assert "`sudo ip link set dev enP2p1s0f1np1 up`" in found.problems[-1]
+    assert "an address in the network of its other end" in found.problems[-1]
+
+
+def test_a_port_without_a_cable_is_no_half_that_is_down():
+    assert not pair().problems
+    assert {port.state for port in spark("spark-a").ports} == {"ACTIVE", "DOWN"}
+
+
+def hcas(row, names):
+    value = "=" + ",".join(f"{name}:1" for name in names)
+    return replace(row, settings=(NodeSetting(name="NCCL_IB_HCA", value=value, why="all that are up"),))
+
+
+ALL = [device for device, *_ in PORTS]
+
+
+def test_two_nodes_never_get_lists_of_devices_of_different_lengths():
+    """As NCCL then fails: the half that is down comes first, and what leads elsewhere is left out."""
+    whole = hcas(spark("spark-a", up="p0 p1", nets="1 2 3 4"), ALL)
+    off = hcas(changed(spark("spark-b", up="p0 p1", nets="1 2 3 4"), True, **OFF), ALL[::2])
+    fewer = hcas(spark("spark-b", nets="3 4"), ALL[2:])
+    shown = [
+        " ".join(comparison_text(whole, row, width=80).partition("What to set")[2].split())
+        for row in (off, fewer, whole)
+    ]
+
+    assert "NCCL_IB_HCA is not set bring roceP2p1s0f0 of spark-b and roceP2p1s0f1 of spark-b up" in shown[0]
+    assert "NCCL_IB_HCA='" not in shown[0]
+    assert shown[1].startswith("on both nodes NCCL_IB_HCA='=rocep1s0f1:1,roceP2p1s0f1:1' the devices that")
+    assert shown[1].count("NCCL_IB_HCA") == 1
+    assert f"NCCL_IB_HCA='=rocep1s0f0:1,{ALL[1]}:1,{ALL[2]}:1,{ALL[3]}:1' all that are up" in shown[2]
 
 
 @pytest.mark.parametrize(

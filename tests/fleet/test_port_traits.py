@@ -8,6 +8,7 @@ import pytest
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.fleet import port_traits
+from gdrkit.fleet.traits import TRAITS
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -95,3 +96,52 @@ def test_the_names_and_the_traffic_class_of_every_port():
 def test_a_port_without_a_gid_of_ipv4_has_no_index():
     with pytest.raises(EvidenceMissing):
         port_traits.gid_indexes(node("10.1.0", **{"sys/class/infiniband/mlx5_0/ports/1/gids/0": "fe80::1"}))
+
+
+COUNTERS = "sys/class/infiniband/mlx5_{}/ports/1/counters/{}"
+
+
+def counting(first, second):
+    """Two ports, each with how often its link went down and its symbol errors; None: not counted."""
+    found = {
+        COUNTERS.format(number, name): f"{count}\n"
+        for number, counts in enumerate((first, second))
+        for name, count in zip(("link_downed", "symbol_error"), counts, strict=True)
+        if count is not None
+    }
+    return node("IB", "IB", **found)
+
+
+@pytest.mark.parametrize(
+    ("second", "errors"),
+    [
+        ((0, 0), "few"),
+        ((9, 9), "few"),
+        ((10, 0), "mlx5_1 link_downed 10 or more, since an unknown time"),
+        ((137, 912345), "mlx5_1 link_downed 10 or more, symbol_error 100000 or more, since an unknown time"),
+        ((None, 1000), "mlx5_1 symbol_error 1000 or more, since an unknown time"),
+        ((None, None), "few"),  # a port whose driver counts nothing
+    ],
+)
+def test_errors_of_links_by_port_to_the_order_of_magnitude(second, errors):
+    assert port_traits.link_errors(counting((1, 3), second)) == errors
+
+
+def test_where_nothing_counts_errors_they_are_not_few():
+    with pytest.raises(EvidenceMissing):
+        port_traits.link_errors(counting((None, None), (None, None)))
+    with pytest.raises(EvidenceMissing):
+        port_traits.link_errors(counting((0, 0), ("garbled", 0)))
+
+
+def test_a_nic_that_is_missing_is_no_other_version_of_firmware():
+    read = next(trait.read for trait in TRAITS if trait.name == "NIC firmware")
+    at = "sys/class/infiniband/mlx5_{}/{}"
+    versions = [
+        {at.format(n, "fw_ver"): f"28.4{minor}\n", at.format(n, "board_id"): "MT_1\n"}
+        for n, minor in enumerate((3, 3, 2))
+    ]
+    one, two, three = versions[0], versions[0] | versions[1], versions[0] | versions[1] | versions[2]
+
+    assert read(node("IB", **one)) == read(node("IB", "IB", **two)) == "MT_1 28.43"
+    assert read(node("IB", "IB", "IB", **three)) == "MT_1 28.42, MT_1 28.43"

@@ -169,6 +169,23 @@ def test_a_file_of_hosts_has_hostlists_and_comments():
         hosts_in("gpu[1-\n2]")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gpu1\n\ngpu 2!\n", "line 3: not the name of a node: '2!'$"),
+        (
+            "ClusterName=hpc\nNodeName=gpu[1-2] Gres=gpu:8\n",
+            "line 1: not the name .*: of slurm.conf, `--slurm`",
+        ),
+        ("NODELIST NODES S:C:T\ngpu1 1 2:56:2\n", "line 1: .*: `sinfo -hN -o %N` prints the names alone"),
+        ("[gpu]\ngpu[001:003] ansible_user=admin\n", r"line 1: .*gpu\[001:003\] is gpu\[001-003\] here"),
+    ],
+)
+def test_a_file_that_lists_no_hosts_is_refused_with_its_line_and_what_has_the_names(text, words):
+    with pytest.raises(FormatError, match=words):
+        hosts_in(text)
+
+
 def test_words_are_paths_that_exist_or_nodes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gpu1").touch()

@@ -7,7 +7,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from gdrkit.diagnosis import diagnose
+from gdrkit.diagnosis import diagnose, node_of, report_on
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
 from gdrkit.formats.expectation import parse
@@ -18,6 +18,7 @@ from gdrkit.report.terminal import COMMAND, render, wrapped
 from gdrkit.report.text import explained, text
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import diagnosed, laid_down, names
+from tests.rules.altered_host import AlteredHost
 
 
 def answer(whole: Report, label: str) -> str:
@@ -361,6 +362,22 @@ def test_what_no_owner_of_a_spark_can_change_is_a_note_and_elsewhere_a_warning()
     spark = {f.code: f.status for f in diagnosed("spark-two-cables").findings}
     assert spark["link-narrower-than-port"] == spark["pair-distant"] == "note"
     assert "narrow" in " ".join(f.code for f in diagnosed("nic-x4").findings if f.status == "warning")
+
+
+def test_a_link_with_fewer_lanes_than_built_is_what_to_do_though_no_direct_path_is_possible():
+    host = open_host(str(laid_down("spark-two-cables")))
+    lanes = {f"0002:01:00.{n}/current_link_width": lambda text: "2\n" for n in (0, 1)}
+    port = {"0002:00:00.0/max_link_width": lambda text: "2\n"}
+    slow = report_on(node_of(AlteredHost(host, files=lanes | port)))
+    lost = report_on(node_of(AlteredHost(host, files=lanes)))
+
+    assert "what is slow can be fixed." in answer(slow, "IMPOSSIBLE")
+    assert answer(slow, "Slow").endswith("32 GT/s x2 = 63 Gbit/s. [link-narrower-than-port]")
+    assert answer(slow, "Now").startswith("Update the firmware of the machine, by `sudo fwupdmgr refresh`")
+    assert answer(lost, "Slow").endswith("[link-degraded]"), "the port above could have four, too"
+    assert answer(lost, "Now").startswith("Update the firmware of the machine"), "it has no slot to reseat"
+    whole = diagnosed("spark-two-cables")
+    assert not answer(whole, "Slow") and answer(whole, "Now").startswith("Nothing: GPU memory is host")
 
 
 def test_commands_name_what_was_judged_and_none_is_offered_that_knows_nothing():

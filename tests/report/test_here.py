@@ -36,6 +36,17 @@ def test_a_node_of_its_own_names_the_ports_whose_packets_are_small():
     assert not advice_here(node_of(host), "gpu-integrated")
 
 
+def test_a_node_of_its_own_names_the_half_of_a_cable_that_is_down():
+    host = open_host(str(laid_down("spark-two-cables")))
+    down = {"infiniband/roceP2p1s0f0/ports/1/state": lambda text: "1: DOWN\n"}
+    without_cable = down | {"infiniband/rocep1s0f0/ports/1/state": lambda text: "1: DOWN\n"}
+    found = advice_here(node_of(AlteredHost(host, files=down)), "gpu-integrated")
+
+    command = "sudo ip link set dev enP2p1s0f0np0 up"
+    assert f"use both RDMA devices of a cable (here roceP2p1s0f0 is DOWN: `{command}`), MTU" in found
+    assert not advice_here(node_of(AlteredHost(host, files=without_cable)), "gpu-integrated")
+
+
 @pytest.mark.parametrize(
     ("code", "subject", "words"),
     [

@@ -87,6 +87,18 @@ class TestNarrow:
             )
         }
 
+    def test_two_lanes_of_a_spark_are_not_as_it_is_built(self):
+        """Its NIC can have four, though the port above it is set to two; the other half is as built."""
+        port = "0002:00:00.0 gb10-root"
+        outline = SPARK.replace("cx7-spark rdma=roceP", "cx7-spark link=32.0x2 rdma=roceP")
+        node = machine(outline.replace(port, f"{port} max=32.0x2"))
+        found = [o for o in outcomes(node, link_narrower_than_port) if isinstance(o, Failed)]
+
+        assert [(o.subject, o.as_expected) for o in found] == [("roceP2p1s0f1", False), ("rocep1s0f1", True)]
+        assert found[0].seen == "32 GT/s x2 = 63 Gbit/s"
+        assert found[0].expected == "32 GT/s x4, as this machine is built"
+        assert "`sudo fwupdmgr update`" in found[0].advice and not found[1].advice
+
     def test_four_lanes_of_another_machine_are_not_as_it_is_built(self):
         found = failed(machine(SERVER.replace("cx7-ib", "cx7-ib max=32.0x4")), link_narrower_than_port)
 

@@ -107,7 +107,16 @@ def commands_of(text: str) -> Iterator[tuple[int, str]]:
 def settings_in(line: str) -> tuple[tuple[str, str], ...]:
     """Every variable that a line sets, in any form. One that begins with an option continues a command."""
     text = line.strip()
+    if (found := _printed().fullmatch(text[:LINE_CHARACTERS])) is not None:
+        return ((found["name"], found["value"]),)
     return declared(text) or tuple(assigned(f" {text}" if text.startswith(OPTIONS) else text))
+
+
+@functools.cache
+def _printed() -> re.Pattern[str]:
+    """A line of a Slurm TaskProlog, which sets for the task what it prints. Source: slurm.conf(5)."""
+    value = r"(?P<value>[^\"']{0,400})"
+    return re.compile(rf"(?:echo|printf '%s\\n') (?P<mark>[\"'])export (?P<name>{NAME})={value}(?P=mark)")
 
 
 def assigned(line: str) -> Iterator[tuple[str, str]]:

@@ -229,10 +229,16 @@ def _also(report: FleetReport, room: int) -> Iterator[Row]:
         ("Versions that differ", report.drift),
     ):
         if rows:
-            yield 0, "", _cut(f"{title}: {'; '.join(dict.fromkeys(map(_rare, rows)))}", room)
+            whole, names = (
+                f"{title}: {'; '.join(dict.fromkeys(_rare(row, is_whole) for row in rows))}"
+                for is_whole in (True, False)
+            )
+            yield 0, "", _cut(whole if len(visible(whole)) <= room else names, room)
 
 
-def _rare(row: Drift | TraitMismatch) -> str:
-    """A trait, with the second of its values and who has it."""
+def _rare(row: Drift | TraitMismatch, is_whole: bool) -> str:
+    """A trait, with the second of its values, where there is room, and who has it."""
     other = row.values[1:2]
-    return "".join([row.trait, *(f" {value.value} on {short(value.nodes)}" for value in other)])
+    values = (f" {value.value}" if is_whole else "" for value in other)
+    hosts = (f" on {short(value.nodes)}" for value in other)
+    return "".join([row.trait, *values, *hosts])

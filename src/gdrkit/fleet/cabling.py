@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from gdrkit.fleet.document import SILENT, CabledPort, Cabling, NodeRow, PortPair
+from gdrkit.rules.links import UPDATE_FIRMWARE
 
 JUMBO = 4200
 """An interface's MTU from which RoCE sends packets of 4096 bytes: Linux include/rdma/ib_addr.h,
@@ -46,6 +47,12 @@ def cabling(rows: Sequence[NodeRow]) -> Cabling | None:
 
 def _up(row: NodeRow) -> list[CabledPort]:
     return [port for port in row.ports if port.state == "ACTIVE"]
+
+
+def halves_down(row: NodeRow) -> list[CabledPort]:
+    """Ports that are not up, though another device of the same physical port is: its cable has a link."""
+    up = {port.name for port in _up(row) if port.name}
+    return [port for port in row.ports if port.state != "ACTIVE" and port.name in up]
 
 
 # -- which port leads where ---------------------------------------------------------------------------------
@@ -132,6 +139,11 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
     down = [row for row in (one, other) if not _up(row)]
     for row in down:
         yield f"no port of {row.name} is up: check the cable at both ends, then restart both nodes"
+    for row in (one, other):
+        for port in halves_down(row):
+            yield _bring_up(row.name, port)
+    for row in (one, other):
+        yield from _narrow_links(row)
     if not ends:
         yield from _smaller_mtu(one, other)
     if down or any(port.addresses is None for row in (one, other) for port in _up(row)):
@@ -142,8 +154,9 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
         yield f"{row.name} has no address on {names}: give each a network of its own, in netplan"
     if not bare and not ends:
         yield "no port of one node is in a network of the other: ibv_modify_qp fails with 101 or 110"
-    for row, side in ((one, 0), (other, 1)):
-        cabled = {pair[:2][side].name for pair in ends}
+    for row, peer, side in ((one, other, 0), (other, one, 1)):
+        off = {port.name for port in halves_down(peer)}
+        cabled = {pair[side].name for a, b, _ in ends if (pair := (a, b))[1 - side].name not in off}
         used = {pair[:2][side].device for pair in ends}
         left = [port.device for port in _up(row) if port.name in cabled and port.device not in used]
         if left:
@@ -155,6 +168,27 @@ def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str
         if a.mtu and b.mtu and a.mtu != b.mtu:
             found = f"{a.interface} has MTU {a.mtu}, {b.interface} at the other end {b.mtu}"
             yield f"{found}: set both to 9000, {SET_MTU}"
+
+
+def _bring_up(node: str, port: CabledPort) -> str:
+    name = port.interface or port.device
+    to_have = "MTU 9000" if port.addresses else "an address in the network of its other end and MTU 9000"
+    return (
+        f"{port.device} of {node} is {port.state}, though the other device of {port.name} is up: half of "
+        f"its cable is unused. Bring it up first, by `sudo ip link set dev {name} up`, and give it "
+        f"{to_have}, in netplan"
+    )
+
+
+def _narrow_links(row: NodeRow) -> Iterator[str]:
+    """PCIe links with less than the machine was built with."""
+    slow = [port for port in _up(row) if port.full_link]
+    for bus in dict.fromkeys(port.bus for port in slow):
+        ports = [port for port in slow if port.bus == bus]
+        yield (
+            f"{' and '.join(port.device for port in ports)} of {row.name}: their PCIe link is "
+            f"{ports[0].link}, built as {ports[0].full_link}. {UPDATE_FIRMWARE}"
+        )
 
 
 def _smaller_mtu(one: NodeRow, other: NodeRow) -> Iterator[str]:
@@ -176,7 +210,8 @@ def _smaller_mtu(one: NodeRow, other: NodeRow) -> Iterator[str]:
 
 def _notes(ends: Sequence[Ends]) -> Iterator[str]:
     """What works, and may work better."""
-    small = sorted({p.interface for pair in ends for p in pair if p.mtu is not None and p.mtu < JUMBO})
+    alike = [pair for pair in ends if pair[0].mtu == pair[1].mtu]  # others are a problem already
+    small = sorted({p.interface for pair in alike for p in pair if p.mtu is not None and p.mtu < JUMBO})
     if small:
         found = f"MTU below {JUMBO} on {', '.join(small)}"
         yield f"{found}: 9000 lets RoCE send packets of 4096 bytes, {SET_MTU}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from msgspec.structs import replace
+
+from gdrkit.fleet.cabling import halves_down
 from gdrkit.fleet.document import CabledPort, Cabling, NodeRow, NodeSetting, PortPair
 from gdrkit.report.terminal import Row
 
@@ -25,6 +28,9 @@ NOT_KNOWN = "not known which port leads where; collect both without --anonymize,
 FOR_CABLES = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC", "NCCL_IB_SUBNET_AWARE_ROUTING",
               "NCCL_IB_GID_INDEX")  # fmt: skip
 """Settings that depend on how the nodes are connected."""
+HCA = "NCCL_IB_HCA"
+OF_PORTS = (HCA, "NCCL_CROSS_NIC")
+"""Of them those that depend on which ports are up."""
 SETTING = 4
 """How far the line of a setting is indented; why it is set is below it."""
 
@@ -48,7 +54,7 @@ def lines(cabling: Cabling, rows: Sequence[NodeRow]) -> Iterator[Row]:
     for note in cabling.notes:
         yield _labelled("note", note)
     yield _labelled("GPUDirect", NO_GPUDIRECT)
-    yield from _settings(one, other)
+    yield from _settings(cabling, one, other)
 
 
 def _labelled(label: str, words: str) -> Row:
@@ -100,9 +106,9 @@ def _rate(cabling: Cabling) -> str:
     return words
 
 
-def _settings(one: NodeRow, other: NodeRow) -> Iterator[Row]:
+def _settings(cabling: Cabling, one: NodeRow, other: NodeRow) -> Iterator[Row]:
     """What to set, once where both nodes need the same."""
-    some, others = _for_cables(one), _for_cables(other)
+    some, others = _for_cables(cabling, one, other)
     same = [setting for setting in some if setting in others]
     parts = (
         ("on both nodes", same),
@@ -123,5 +129,31 @@ def _settings(one: NodeRow, other: NodeRow) -> Iterator[Row]:
         yield 2, "dim", f"`{command}` writes these and the other settings of {one.name or 'a node'}"
 
 
-def _for_cables(row: NodeRow) -> list[NodeSetting]:
-    return [setting for setting in row.settings if setting.name in FOR_CABLES]
+def _for_cables(cabling: Cabling, one: NodeRow, other: NodeRow) -> tuple[list[NodeSetting], ...]:
+    """The settings of both nodes. NCCL needs as many devices on both, so where the counts differ, a node's
+    own list is not what to set: those that are connected are, once no half of a cable is down."""
+    found = [[setting for setting in row.settings if setting.name in FOR_CABLES] for row in (one, other)]
+    first = [f"{port.device} of {row.name}" for row in (one, other) for port in halves_down(row)]
+    if first:
+        why = f"bring {' and '.join(first)} up first, then run this again"
+        return tuple([_open(s, why) if s.name in OF_PORTS else s for s in own] for own in found)
+    if len({setting.value.count(",") for own in found for setting in own if setting.name == HCA}) < 2:
+        return tuple(found)
+    used = [{pair.device for pair in cabling.pairs}, {pair.other for pair in cabling.pairs}]
+    return tuple([_only(s, names) for s in own] for own, names in zip(found, used, strict=True))
+
+
+def _open(setting: NodeSetting, why: str) -> NodeSetting:
+    return replace(setting, value="", why=why)
+
+
+def _only(setting: NodeSetting, devices: Collection[str]) -> NodeSetting:
+    """A setting of NCCL_IB_HCA with no more than these devices."""
+    if setting.name != HCA:
+        return setting
+    listed = setting.value.removeprefix("=").split(",")
+    kept = [word for word in listed if word.partition(":")[0] in devices]
+    if not kept:
+        return _open(setting, "not known which devices lead to the other node")
+    value = "=" + ",".join(kept)
+    return replace(setting, value=value, why="the devices that lead to the other node, as many on both")

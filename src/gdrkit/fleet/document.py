@@ -48,6 +48,7 @@ class CabledPort(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate_gbit_per_s: float = 0.0
     link: str = ""  # its PCIe link, as 32 GT/s x4
     link_gbit_per_s: float | None = None  # of that link, packet headers included
+    full_link: str = ""  # what that link was built as, where it has less
     bus: str = ""  # ports with the same one share that link
     mtu: int | None = None
     gid: int | None = None  # index of the first GID of RoCE v2 with IPv4

@@ -16,6 +16,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.pci_registers import link
 from gdrkit.facts.rdma import RdmaPort, nic_address, phys_port_name, ports, roce_v2_gid
+from gdrkit.facts.soldered_link import full_link
 from gdrkit.fleet.document import SILENT, WELL, CabledPort, NodeRow, NodeSetting, Standing
 from gdrkit.fleet.hostlist import NAME_LIMIT, is_own_name, is_same_name, means_one_node
 from gdrkit.fleet.launcher import KUBERNETES, is_target_of
@@ -84,6 +85,7 @@ def _row(node: Node, port: RdmaPort) -> CabledPort:
         rate_gbit_per_s=port.rate_gbit_per_s,
         link=f"{speed.current_gt_per_s:g} GT/s x{speed.current_width}" if speed else "",
         link_gbit_per_s=raw_gbit_per_s(speed.current_gt_per_s, speed.current_width) if speed else None,
+        full_link=if_missing("", full_link, node, address) if address else "",
         bus=address.rpartition(".")[0],
         mtu=if_missing(None, lambda: whole_number(node.text(f"sys/class/net/{net}/mtu").strip())),
         gid=gid[0] if gid else None,

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import expand
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 
 SSH = "ssh"
 """The scheme of the targets that `gdr doctor` asks itself."""
@@ -141,8 +142,27 @@ def is_target_of(target: str, node: str) -> bool:
 def hosts_in(text: str) -> list[str]:
     """The nodes in a file of --hosts: hostlists, one or more in a line; # starts a comment.
 
-    Raises FormatError."""
-    return expand(" ".join(line.partition("#")[0] for line in text.splitlines()))
+    Raises FormatError with the line and, of a file that Slurm or Ansible has, what lists its nodes."""
+    lines = [line.partition("#")[0] for line in text.splitlines()]
+    try:
+        return expand(" ".join(lines))
+    except FormatError:
+        for number, line in enumerate(lines, 1):
+            try:
+                expand(line)
+            except FormatError as error:
+                other = next((f": {words}" for form, words in _OTHER_FORMS if form.search(text)), "")
+                raise FormatError(f"line {number}: {error}{other}") from None
+        raise
+
+
+_OTHER_FORMS = (
+    (regex(r"(?m)^(?:ClusterName|NodeName|PartitionName)="), "of slurm.conf, `--slurm` asks the nodes"),
+    (regex(r"(?m)^NODELIST\s"), "`sinfo -hN -o %N` prints the names alone, and `--slurm` asks the nodes"),
+    (regex(r"(?m)^\[[\w:-]+\]\s*$"), "what Ansible calls gpu[001:003] is gpu[001-003] here"),
+)
+"""Lists of nodes of other programs, and what gives their names. Sources: slurm.conf(5), sinfo(1);
+Ansible's guide, how to build your inventory."""
 
 
 def named(words: Sequence[str]) -> tuple[list[str], list[str]]:

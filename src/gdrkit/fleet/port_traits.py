@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import flow_control
+from gdrkit.facts import link_errors as of_link
 from gdrkit.facts import networks as of_interface
 from gdrkit.facts.expected_devices import best_port, counted_nics
 from gdrkit.facts.rdma import RdmaPort, netdev, roce_v2_gid
 from gdrkit.facts.rdma import ports as ports_of
 from gdrkit.fleet.hostlist import natural
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent
 
 
 def counted(values: Iterable[str]) -> str:
@@ -159,3 +160,18 @@ def lost_packets(node: Node) -> str:
         for port in on_ethernet(node)
     }
     return max(found, default="none")
+
+
+def link_errors(node: Node) -> str:
+    """The ports that counted more than a few, which are named as on all such nodes. It proves no fault of
+    today: since when they count is not known."""
+    every = [port for nic in counted_nics(node) for port in ports_of(node, nic.name)]
+    found = {
+        port.device: errors
+        for port in every
+        if (errors := if_absent(None, of_link.link_errors, node, port.device, port.number)) is not None
+    }
+    if not found:
+        raise EvidenceMissing(Missing("counters of links", MissingReason.UNDECIDED, "rdma statistic"))
+    words = "; ".join(f"{device} {errors}" for device, errors in found.items() if errors)
+    return f"{words}, since an unknown time" if words else "few"

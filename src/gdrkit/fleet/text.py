@@ -311,14 +311,14 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
         yield 0, "bold", _how_many(len(matter), found)
         for row in (one, other):
             yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
+        if cables := cabling((one, other)):  # a port that is down explains differences below
+            yield from cabling_text.lines(cables, (one, other))
         if matter:
             yield 0, "", ""
             yield 0, "bold", "Must be the same for a job on both"
         for trait, values in matter.items():
             yield from _both(trait, values)
             yield 4, "dim", _shows_as(MUST_MATCH[trait].shows_as, MUST_MATCH[trait].versions)
-        if cables := cabling((one, other)):
-            yield from cabling_text.lines(cables, (one, other))
         if found:
             yield 0, "", ""
             yield 0, "bold", "Also differs" if matter else "Differs"

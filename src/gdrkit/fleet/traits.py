@@ -123,7 +123,8 @@ def _nic_links(node: Node) -> str:
 
 
 def _firmware(node: Node) -> str:
-    return counted(f"{kind(node, nic)} {nic.firmware}".strip() for nic in counted_nics(node)) or "none"
+    """Each version once: how many NICs there are is another trait, and no version."""
+    return port_traits.distinct(f"{kind(node, nic)} {nic.firmware}".strip() for nic in counted_nics(node))
 
 
 def _acs(node: Node) -> str:
@@ -306,6 +307,7 @@ TRAITS = (
         )
     ),
     NodeTrait("lost packets", port_traits.lost_packets, absent=None),
+    NodeTrait("link errors", port_traits.link_errors, absent=None),
 )
 MUST_MATCH = {
     **{trait.name: trait.mismatch for trait in TRAITS if trait.mismatch},

@@ -39,6 +39,7 @@ INDENT = 9
 BELOW = "command below"
 """In words whose command follows on a line of its own, since it is longer than one."""
 
+IGNORE = "Ignore the error of `modprobe nvidia-peermem`"
 NOTHING = "is nothing to fix."
 """How the title ends where the answer is no, and nothing is to be done."""
 
@@ -61,9 +62,22 @@ def first_screen(report: Report, target: str = "") -> FirstScreen:
     if report.verdict.state is not State.IMPOSSIBLE or not what_now.startswith("Nothing:"):
         return FirstScreen(report.verdict.state, direct, why, what_now, report.ask)
     fails = report.modprobe is not None and report.modprobe.loaded is False and _has_modprobe(report)
-    error = "Ignore the error of `modprobe nvidia-peermem`: there" if fails else "There"
-    title = f"{error} {NOTHING}"
-    return FirstScreen(report.verdict.state, title, (("Direct", direct), *why), what_now)
+    labelled = (("Direct", direct), *why)
+    if (slow := _slows(report)) is not None:
+        title = f"{IGNORE}; what is slow can be fixed." if fails else "What is slow can be fixed."
+        step = naming(f"{slow.advice or advice(slow.code)} More: `gdr codes {slow.code}`", target)
+        return FirstScreen(report.verdict.state, title, (*labelled, ("Slow", _plain(slow))), step)
+    title = f"{f'{IGNORE}: there' if fails else 'There'} {NOTHING}"
+    return FirstScreen(report.verdict.state, title, labelled, what_now)
+
+
+OF_ANY_PATH = ("link-degraded", "link-narrower-than-port", "port-on-one-lane", "port-slower-than-others")
+"""Warnings of links that every transfer crosses, also one through host memory."""
+
+
+def _slows(report: Report) -> Finding | None:
+    """What makes the NIC itself slow, which can be mended though no direct path is possible."""
+    return next((f for f in report.findings if f.status == "warning" and f.code in OF_ANY_PATH), None)
 
 
 def answers(report: Report, target: str = "") -> Iterator[Row]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import in_prose, quoted
+from gdrkit.facts.cable_halves import halves_down
 from gdrkit.facts.kernel import hostname
 from gdrkit.facts.module_index import module_path
-from gdrkit.facts.rdma import nics, ports, rdma_devices
+from gdrkit.facts.rdma import netdev, nics, ports, rdma_devices
 from gdrkit.facts.roce_mtu import small_mtus
 from gdrkit.facts.virtual import is_administrator, virtual_machine
 from gdrkit.formats.regex import regex
@@ -44,6 +45,10 @@ ESTIMATE = "`gdr estimate`"
 
 FULL_PACKETS = "MTU 9000 on both nodes"
 """In advice for speed. Where ports of this node have less, it names them."""
+
+
+BOTH_DEVICES = "use both RDMA devices of a cable"
+"""In advice for speed. Where one of them is down, it names what brings it up."""
 
 
 POINTER = "which says how"
@@ -82,11 +87,22 @@ def _with_mtus(node: Node, words: str) -> str:
     return words.replace(FULL_PACKETS, f"{FULL_PACKETS} (here {have}: `{command}`)")
 
 
+def _with_halves(node: Node, words: str) -> str:
+    """Words of a page with the command that brings up the other device of a cable that has a link."""
+    down = if_missing((), halves_down, node) if BOTH_DEVICES in words else ()
+    names = [if_missing("", netdev, node, port.device, port.number) for port in down]
+    if not down or not all(names):
+        return words
+    here = ", ".join(f"{port.device} is {port.state}" for port in down)
+    command = " && ".join(f"sudo ip link set dev {quoted(name)} up" for name in names)
+    return words.replace(BOTH_DEVICES, f"{BOTH_DEVICES} (here {in_prose(here)}: `{command}`)")
+
+
 def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> str:
     """What to do about a code on this node: `given` or the page's first sentences where the platform can do
     them; else those of its sentences that it can, and where the rest is. "" for the page as it is. It names
     the `subject` of the finding where the page has a placeholder for it."""
-    words = _with_mtus(node, _of_subject(node, given or advice(code), subject))
+    words = _with_halves(node, _with_mtus(node, _of_subject(node, given or advice(code), subject)))
     given = words if given or words != advice(code) else ""
     if ESTIMATE in words and not if_missing((), nics, node):
         given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)

@@ -10,6 +10,7 @@ from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
+from gdrkit.facts.soldered_link import full_link
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import REGISTRATION
@@ -67,14 +68,15 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
         segments = _real_links(node, address)
     except EvidenceAbsent:
         return NotApplicable("the device has no PCIe link")
+    advice = UPDATE_FIRMWARE if isinstance(end, RdmaDevice) and full_link(node, address) else ""
     for segment in segments:
         if segment.width < segment.best_width:
-            return _failed(segment, f"x{segment.width}", f"x{segment.best_width}")
+            return _failed(segment, f"x{segment.width}", f"x{segment.best_width}", advice)
     for segment in segments:
         if segment.gt_per_s < segment.best_gt_per_s and not (
             isinstance(end, PciGpu) and segment.address == address
         ):
-            return _failed(segment, f"{segment.gt_per_s:g} GT/s", f"{segment.best_gt_per_s:g} GT/s")
+            return _failed(segment, f"{segment.gt_per_s:g} GT/s", f"{segment.best_gt_per_s:g} GT/s", advice)
     own = segments[0]
     if own.gt_per_s < own.best_gt_per_s:
         return Passed(f"x{own.width}, idle at {own.gt_per_s:g} of {own.best_gt_per_s:g} GT/s")
@@ -88,8 +90,8 @@ def _real_links(node: Node, address: str) -> tuple[Segment, ...]:
     return links[:1] if if_missing("none", virtual_machine, node) != "none" else links
 
 
-def _failed(segment: Segment, seen: str, expected: str) -> Failed:
-    return Failed(seen=seen, expected=expected, subject=segment.address)
+def _failed(segment: Segment, seen: str, expected: str, advice: str) -> Failed:
+    return Failed(seen=seen, expected=expected, subject=segment.address, advice=advice)
 
 
 @rule(
@@ -112,13 +114,15 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     of 200 Gbit/s.
 
     What to do: Use a wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill
-    one cable, and a second cable adds nothing.
+    one cable, and a second cable adds nothing. A Spark's link with fewer lanes than its NIC can have is not
+    built so: update the machine's firmware, `sudo fwupdmgr refresh` and `sudo fwupdmgr update`.
 
     Why: The card is in a slot with few lanes, or the machine was built that way. On a Spark one NIC has two
-    links of four lanes each, and every physical port appears once on each.
+    links of four lanes each, and every physical port appears once on each. Some relatives of it gave one
+    link two lanes, with firmware from before April 2026.
 
     Source: Encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks,
-    performance benchmarking guide.
+    performance benchmarking guide; DGX Spark User Guide, component update.
     """
     linked = [port for port in ports(node, device.name) if port.state in _LINKED]
     if not linked:
@@ -134,11 +138,27 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
         if narrowest is not segments[0]:
             virtual_machine(node)  # not known: the bridge may be a hypervisor's, with a made-up speed
             seen = f"{seen} at {narrowest.address}"
-        soldered = if_missing(False, has_gb10, node)
-        return Failed(
-            seen=f"{seen}, as this machine is built" if soldered else seen,
-            expected=f"{rate:g} Gbit/s" + (" by both links of the port" if soldered else ""),
-            subject=device.name,
-            as_expected=soldered,
-        )
+        return _narrow(node, device, seen, rate)
     return Passed(f"{seen} for {rate:g} Gbit/s")
+
+
+def _narrow(node: Node, device: RdmaDevice, seen: str, rate: float) -> Failed:
+    """A link that carries less than the ports, as the machine is built, or with fewer lanes than that."""
+    if full := full_link(node, nic_address(node, device.name)):
+        expected = f"{full}, as this machine is built"
+        return Failed(seen=seen, expected=expected, subject=device.name, advice=UPDATE_FIRMWARE)
+    soldered = if_missing(False, has_gb10, node)
+    return Failed(
+        seen=f"{seen}, as this machine is built" if soldered else seen,
+        expected=f"{rate:g} Gbit/s" + (" by both links of the port" if soldered else ""),
+        subject=device.name,
+        as_expected=soldered,
+    )
+
+
+UPDATE_FIRMWARE = (
+    "Update the firmware of the machine, by `sudo fwupdmgr refresh` and `sudo fwupdmgr update`, and boot "
+    "again: some versions from before April 2026 use two lanes of four. If it stays so, ask the maker."
+)
+"""Sources: docs.nvidia.com/dgx/dgx-spark, os-and-component-update, for the commands; for two lanes of four,
+forums.developer.nvidia.com, topic 367853, an ASUS GX10 with a BIOS of January 2026 beside Sparks with x4."""

@@ -35,6 +35,33 @@ def test_nccl_reads_lines_as_it_does(wrong, found, right):
     assert codes(right, "/etc/nccl.conf") == []
 
 
+def test_what_nothing_reads_turns_nothing_off():
+    assert codes("export NCCL_DMABUF_ENABLE=0\n", "nccl.conf") == [(1, "wrong-value")]
+    assert codes("NCCL_DMABUF_ENABLE=0\n", "nccl.conf") == [(1, "dmabuf-disabled-by-env")]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "kind"),
+    [
+        ("/etc/nccl.conf", "", "nccl.conf"),
+        ("node7-nccl.conf", "", "nccl.conf"),
+        ("settings.txt", "# /etc/nccl.conf of all nodes\n", "nccl.conf"),
+        ("settings.sh", "# source it, it is not /etc/nccl.conf\n", ""),
+        ("nccl.conf.sh", "", ""),
+    ],
+)
+def test_a_file_is_nccl_conf_by_its_name_or_a_first_line_that_names_it(name: str, first: str, kind: str):
+    assert kind_of(name, f"{first}export NCCL_IB_HCA=mlx5_0\n") == kind
+
+
+@pytest.mark.parametrize("line", ['echo "{}"', "echo '{}'", "printf '%s\\n' '{}'"])
+def test_what_a_task_prolog_prints_is_set(line: str):
+    """Slurm sets it for each task; a line that writes into a file sets nothing there."""
+    text = f"#!/bin/sh\n{line.format('export NCCL_IB_DISABLE=1')}\n"
+    assert codes(text, "task_prolog.sh") == [(2, "ib-disabled-by-env")]
+    assert codes("#!/bin/sh\necho 'print NCCL_IB_DISABLE=1'\n", "task_prolog.sh") == [(1, "unreadable")]
+
+
 def test_a_network_plugin_may_read_what_the_own_transport_does_not():
     off = "NCCL_IB_DISABLE=1\nNCCL_IB_TC=41\n"
     assert (2, "settings-contradict") in codes(off, "nccl.conf")

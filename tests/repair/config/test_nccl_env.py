@@ -75,6 +75,16 @@ def test_the_gid_index(tables, version, found):
     assert of(whole, changes, "NCCL_IB_GID_INDEX") == found
 
 
+def test_no_list_is_written_while_half_of_a_cable_is_down():
+    """The other node has both halves, and a job needs as many devices on each."""
+    whole = node("spark-two-cables")
+    down = RdmaPort("roceP2p1s0f0", 1, "DOWN", "Disabled", 40.0, "Ethernet")
+    value, why = of(whole, [ports.becomes((down,), "roceP2p1s0f0")], "NCCL_IB_HCA")
+
+    assert (value, why) == ("", "bring roceP2p1s0f0 up first: the other half of a cable is up")
+    assert of(whole, [], "NCCL_IB_HCA")[0].count(":1") == 4
+
+
 def changed(whole: Any, **fields: object) -> list[Any]:
     """The first active port with other fields."""
     first = active_ports(whole)[0]

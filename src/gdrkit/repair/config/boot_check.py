@@ -24,8 +24,9 @@ NEEDED = ("nvidia", "nvidia_uvm", "nvidia_peermem", "mlx5_core", "mlx5_ib", "ib_
 
 
 def kind_of(name: str, text: str) -> str:
-    """Which of these files a text is, by its name, or modprobe.d by most of its lines; "" for any other."""
-    if re.search(r"(?:^|/)\.?nccl\.conf$", name):
+    """Which of these files a text is, by its name, or nccl.conf by a first line that names it, or modprobe.d
+    by most of its lines; "" for any other."""
+    if re.search(r"(?:^|[/._-])nccl\.conf$", name) or re.match(r"#\s*(?:/etc/|~/\.)nccl\.conf\b", text):
         return NCCL
     if re.search(r"(?:^|/)modprobe\.d/[^/]+\.conf$", name):
         return MODPROBE
@@ -53,7 +54,7 @@ def _nccl(text: str) -> Iterator[ConfigFault]:
             yield fault_at(number, "wrong-value", "", f"{line.strip()[:60]}: NCCL skips it", "NAME=VALUE")
     for setting in parse_conf(text, ""):
         name, value, at_line = setting.name, setting.value, setting.line
-        if not re.fullmatch(r"\w+", name, re.ASCII):
+        if not is_name(name):
             right = re.sub(r"^(?:export|set)\s+|\s", "", name)[:60]
             seen = f"{name[:60]!r} is the name that NCCL sets, and nothing reads it"
             yield fault_at(at_line, "wrong-value", right, seen, f"{right}= at the start of the line")
@@ -69,6 +70,16 @@ def _nccl(text: str) -> Iterator[ConfigFault]:
         else:
             given[name], lines[name] = value, at_line
     yield from contradiction_faults(given, lines)
+
+
+def is_name(name: str) -> bool:
+    """Whether something reads a variable of this name, which for NCCL is all that is before `=`."""
+    return re.fullmatch(r"\w+", name, re.ASCII) is not None
+
+
+def unread_lines(text: str) -> set[int]:
+    """The lines of nccl.conf that set what nothing reads, and so turn nothing on or off."""
+    return {setting.line for setting in parse_conf(text, "") if not is_name(setting.name)}
 
 
 # -- modprobe.d --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
 from gdrkit.node import Node
 from gdrkit.repair.config import node_check as on_node
-from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
+from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of, unread_lines
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument, fault_at
 from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.node_effects import effect_faults
@@ -169,7 +169,9 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         if b"\r\n" in content:
             seen = "lines end in a carriage return, which becomes a part of each value"
             out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
-        settings = tuple(literal(islice(_settings(text), MOST_FAULTS)))
+        unread = unread_lines(text)
+        found = islice(_settings(text), MOST_FAULTS)
+        settings = tuple(literal(one for one in found if one[0] not in unread))
         out += _of_settings(text, settings, out, {})
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)

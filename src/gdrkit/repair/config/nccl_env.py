@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.facts.cable_halves import halves_down
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
@@ -101,6 +102,10 @@ def _hcas(
     why = f"active ports nearest to a GPU; = matches whole names, so not mlx5_10 for mlx5_1{_left(left)}"
     if has_integrated_gpu(request) and len(chosen) > 1:
         why = f"a cable shows as two devices, on two PCIe links; one alone carries half{_left(left)}"
+    down = [port.device for port in ask(request, halves_down) or ()]
+    if down:  # a job needs as many devices on both nodes, and its other half is only turned off
+        why = f"bring {' and '.join(down)} up first: the other half of a cable is up"
+        return (EnvSetting(name, "", why),)
     return (EnvSetting(name, value, why),)
 
 

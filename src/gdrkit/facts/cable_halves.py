@@ -1,0 +1,22 @@
+"""Ports of which another device shows the same physical port: a cable of a Spark is two devices."""
+
+from __future__ import annotations
+
+from gdrkit.facts.gpu import has_gb10
+from gdrkit.facts.rdma import RdmaPort, nics, phys_port_name, ports
+from gdrkit.node import Node, fact, if_missing
+
+
+@fact
+def halves_down(node: Node) -> tuple[RdmaPort, ...]:
+    """The ports of a Spark that are not active, though another device of the same physical port is: their
+    cable has a link, and half of it is unused. Those of which no physical port is known are left out."""
+    if not has_gb10(node):
+        return ()
+    named = [
+        (if_missing("", phys_port_name, node, port.device, port.number), port)
+        for nic in nics(node)
+        for port in if_missing((), ports, node, nic.name)
+    ]
+    up = {name for name, port in named if name and port.state == "ACTIVE"}
+    return tuple(port for name, port in named if name in up and port.state != "ACTIVE")
