@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.formats.log_store import without_frames
 
     content, gap = _content(options.file)
-    if b"apiVersion" not in content[:START_BYTES]:  # a manifest is no log, whatever its fields quote
+    if b"apiVersion" not in content[:START_BYTES]:  # what fields of a manifest quote stays quoted
         content = without_frames(content)
     name = shown(STDIN if _is_text(options.file) else options.file)
     host = PastedHost(content, gap=gap)

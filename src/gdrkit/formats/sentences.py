@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.formats.regex import regex
+
 ENGLISH = {
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "did", "do", "does", "for",
     "from", "gives", "had", "has", "have", "i", "if", "in", "is", "it", "its", "me", "my", "no", "not",
@@ -25,7 +27,7 @@ def is_sentence(text: str) -> bool:
     return english >= 2 or (english == 1 and re.search(r"[.?!:][\"')]?$", text.strip()) is not None)
 
 
-_KEY = re.compile(r'^[ \t]*[\w.-]+(?= += |[ \t]*(?:"[^"\n]*" ?){0,4}\{[ \t]*$)', re.MULTILINE)
+_KEY = regex(r'^[ \t]*[\w.-]+(?= += |[ \t]*(?:"[^"\n]*" ?){0,4}\{[ \t]*$)', re.MULTILINE)
 
 
 def without_keys(text: str) -> str:

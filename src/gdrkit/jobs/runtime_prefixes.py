@@ -38,7 +38,7 @@ class Unwrapper:
 
     @property
     def needs_all_before(self) -> bool:
-        """Whether a part of the file cannot be read without what stands before it."""
+        """Whether a part of the file can be read only after all that comes before it."""
         return any(not isinstance(frame, _Stamped) for frame in self._frames)
 
     @property

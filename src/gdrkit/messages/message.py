@@ -39,7 +39,7 @@ class Meaning(Struct, frozen=True):
     todo: str
     effect: Effect = "failure"
     after: tuple[str, ...] = ()  # codes that bring it about: if one is the first cause, it is the answer
-    brings: tuple[str, ...] = ()  # codes that it brings about, and that are no cause beside it
+    brings: tuple[str, ...] = ()  # codes that it brings about: they do not count as causes then
 
 
 class MessageTemplate(Struct, frozen=True, eq=False):

@@ -118,7 +118,7 @@ ROWS = (
         "network-operator",
         "awating DTK compilation, {file:\\S{1,200}} not found",
         meaning=Meaning(
-            "The OFED container waited in vain for OpenShift's driver toolkit to build its modules",
+            "The OFED container gave up waiting for OpenShift's driver toolkit to build its modules",
             "Read the log of the other container of this pod: `kubectl logs -n nvidia-network-operator -l"
             " nvidia.com/ofed-driver --all-containers --prefix --tail=50`",
             brings=("operator-waits-for-ofed",),
