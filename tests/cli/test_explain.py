@@ -173,7 +173,7 @@ def test_a_fault_beside_what_is_not_judged_is_one():
 
 def test_the_names_of_attributes_are_no_topics():
     text = (
-        '# the Helm chart of the GPU Operator\n'
+        "# the Helm chart of the GPU Operator\n"
         'resource "helm_release" "gpu_operator" {\n  namespace  = "gpu-operator"\n'
         '  repository = "https://example.com/nvidia"\n  chart      = "gpu-operator"\n'
         '  set {\n    name  = "driver.kernelModuleType"\n    value = "proprietary"\n  }\n}\n'
