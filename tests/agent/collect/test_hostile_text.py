@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gdrkit.agent.collect.anonymize import Anonymizer
+from gdrkit.agent.collect.kernel_arguments import arguments_in_file
 from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel import boot_parameter
@@ -201,3 +204,18 @@ def test_a_command_of_many_variables_takes_as_long_as_it_is():
 
 def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["iommu", "pci", "nvidia.x", "a", "x1", "=", "=", " ", "\t", "\n", "\r", "-", "\x1c", "é"]
+    ),
+    max_size=20,
+)
+
+
+@given(WORDS.map("".join), st.sampled_from(["proc/cmdline", "boot/loader/entries/x", "boot/grub/grubenv"]))
+def test_plain_arguments_lose_the_values_that_they_lose_among_quotation_marks(text, path):
+    """Words without any mark are read by one expression, others piece by piece."""
+    marked = b'\n""'
+    assert arguments_in_file(path, text.encode()) + marked == arguments_in_file(path, text.encode() + marked)

@@ -45,12 +45,24 @@ def arguments_in_file(path: str, data: bytes) -> bytes:
         return data
     if found["sh"]:
         return _without_values(data, b"\"'", script=True)
+    if not _NEEDS_READING.search(data):
+        return _ARGUMENT.sub(_plain, data)
     quotes = b"\"'" if found["entry"] else b'"'
     lines = [
         b"#\n" if line.lstrip()[:1] == b"#" and not found["one"] else _without_values(line, quotes)
         for line in data.splitlines(True)
     ]
     return b"".join(lines)
+
+
+_NEEDS_READING = re.compile(rb"[\"'\\;$`#]|--|GRUB_CMDLINE|kernelopts")
+"""What makes more of a text than words that are separated by blanks."""
+
+_ARGUMENT = re.compile(rb"(\S[^\s=]*)=\S+")
+
+
+def _plain(argument: re.Match[bytes]) -> bytes:
+    return argument[0] if READ.fullmatch(argument[1]) else argument[1] + b"=" + DROPPED
 
 
 def arguments_in_log(data: bytes) -> bytes:
