@@ -74,7 +74,7 @@ READ: tuple[tuple[Callable[[str], object], str, object], ...] = (
     (lambda text: list(kernel_log.as_lines(iter([text.encode(), b"6,1,5;b"]))), "6,x,5;a",
      [b"[    0.000005] b\n"]),
     (lambda text: list(kernel_log.as_lines(iter([text.encode()]))), f"6,{DIGITS},5;a", []),
-    (lambda text: Unwrapper(text.encode()).kind, '{"a":' * 100_000, ""),
+    (lambda text: Unwrapper(text.encode()).shows_ends, '{"a":' * 100_000, False),
     (lambda text: cards(text.encode()) == text.encode(), DEEP, True),
 )  # fmt: skip
 

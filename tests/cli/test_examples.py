@@ -114,6 +114,9 @@ def folder(tmp_path_factory):
                  "gdr-v100.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
+    (folder / "spark").mkdir()
+    for name in ("spark-a.tar.gz", "spark-b.tar.gz"):
+        shutil.copy(folder / name, folder / "spark")
     drawn = fleet(BLOCKED_SEED, 16)
     two = [
         next(m for m in drawn.machines if (m.name == drawn.planted) is planted) for planted in (True, False)
@@ -208,9 +211,15 @@ def _split(words):
     return shlex.split(bare), given[1] if given else None
 
 
+def _expanded(word, folder):
+    """What a shell makes of a word."""
+    return sorted(str(one.relative_to(folder)) for one in folder.glob(word)) if "*" in word else [word]
+
+
 @pytest.mark.parametrize("words, piped", list(_marked()))
 def test_an_example_is_valid_and_runs(words, piped, folder, state_after, tmp_path, request):
     arguments, given = _split(words)
+    arguments = [one for word in arguments for one in _expanded(word, folder)]
     command = command_of(arguments)
     parser = import_module(module_of(command)).parser()
     own = arguments[len(command.split()) :]

@@ -24,7 +24,7 @@ _REDIRECTION = regex(
     r"(?<![^ \t])(?:([12]?)>>?[ \t]*/dev/null|(0?)<[ \t]*/dev/null|([12]?)>&([12]))(?=[ \t]|$)"
 )
 """To nowhere, or to the other output; sh takes a digit for one only after a blank."""
-COMMANDS_LIMIT = 200
+COMMANDS_LIMIT = 25_000
 """The most commands of a line that are read: each takes microseconds, however short it is."""
 _STATUS = regex(r"[0-9]{1,9}")
 # Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
