@@ -80,6 +80,10 @@ def mentions(text):
     return list(unread_faults(text, {("NCCL_DEBUG", f"a{number}") for number in range(1000)}, {}))
 
 
+def kernel_arguments(text):
+    return without_secrets(text.encode(), "proc/cmdline")
+
+
 def unframed(text):
     return without_frames(text.encode())
 
@@ -90,6 +94,10 @@ LONG = {
     "indented lines of a post": (read, f"{BLANKS}POE\n" * 950),
     "a symbol in one line": (has_peer_api, "\tib_register_peer_memory_client" * (1 << 15)),
     "mentions of a setting": (mentions, "NCCL_DEBUG=a999\n" * (1 << 16)),
+    "one word among arguments": (
+        lambda text: without_secrets(text.encode(), "proc/cmdline"),
+        "[" * (1 << 18),
+    ),
     "arguments of a kernel": (lambda text: without_secrets(text.encode(), "proc/cmdline"), "${" * (1 << 18)),
     "lines of a screen": (_screen().split, " " * 20000),
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),

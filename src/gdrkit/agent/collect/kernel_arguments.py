@@ -58,7 +58,7 @@ def arguments_in_file(path: str, data: bytes) -> bytes:
 _NEEDS_READING = re.compile(rb"[\"'\\;$`#]|--|GRUB_CMDLINE|kernelopts")
 """What makes more of a text than words that are separated by blanks."""
 
-_ARGUMENT = re.compile(rb"(\S[^\s=]*)=\S+")
+_ARGUMENT = re.compile(rb"(?<!\S)(\S[^\s=]*)=\S+")
 
 
 def _plain(argument: re.Match[bytes]) -> bytes:
