@@ -45,9 +45,9 @@ def arguments_in_file(path: str, data: bytes) -> bytes:
         return data
     if found["sh"]:
         return _without_values(data, b"\"'", script=True)
-    if not _NEEDS_READING.search(data):
-        return _ARGUMENT.sub(_plain, data)
     quotes = b"\"'" if found["entry"] else b'"'
+    if not _NEEDS_READING.search(data):
+        return _ARGUMENT.sub(_plain, data)  # at once: a file has many lines
     lines = [
         b"#\n" if line.lstrip()[:1] == b"#" and not found["one"] else _without_values(line, quotes)
         for line in data.splitlines(True)
@@ -72,8 +72,8 @@ def arguments_in_log(data: bytes) -> bytes:
 
 def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> bytes:
     """`quotes`: what protects blanks. Of comments in a script, `#` remains."""
-    if not script and b"=" not in data and b"-" not in data:
-        return data  # no value, and no word for init
+    if not script and not _NEEDS_READING.search(data):
+        return _ARGUMENT.sub(_plain, data)
     words, out, comment = _Words(quotes), [], False
     for piece in _PIECE.findall(data):
         if comment and piece != b"\n":
