@@ -14,6 +14,7 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
+from gdrkit.messages.operator import OFED_POD_LOG
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
@@ -27,9 +28,8 @@ ON_A_SPARK = (
 DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
 
 OF_OFED_POD = (
-    "The text shows a pod that installs an OFED: read why it is not ready with `kubectl logs -n"
-    " nvidia-network-operator -l nvidia.com/ofed-driver --all-containers --prefix --tail=50`, and paste that"
-    " into `gdr explain`. Or set rdma.enabled: false and use dma-buf, which needs no OFED."
+    f"The text shows a pod that installs an OFED: read why it is not ready with {OFED_POD_LOG}, and paste"
+    " that into `gdr explain`. Or set rdma.enabled: false and use dma-buf, which needs no OFED."
 )
 _OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w")
 """The name of a pod of the Network Operator: manifests/state-ofed-driver."""

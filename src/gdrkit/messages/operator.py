@@ -7,6 +7,11 @@ from gdrkit.messages.message import Meaning, MessageTemplate
 _SCRIPT = "gpu-driver-container ubuntu24.04/nvidia-driver"
 _RELOAD = f"{_SCRIPT}, reload_nvidia_peermem()"
 
+OFED_POD_LOG = (
+    "`kubectl logs -n nvidia-network-operator -l nvidia.com/ofed-driver --all-containers --prefix --tail=50`"
+)
+"""What every container of the pods prints that install an OFED. Source: manifests/state-ofed-driver."""
+
 _WITHOUT_DEVICE = (
     "umad-device-missing", "rdma-device-not-in-container", "no-rdma-device", "nic-missing", "nic-failed",
     "port-down", "no-efa-device",
@@ -119,8 +124,7 @@ ROWS = (
         "awating DTK compilation, {file:\\S{1,200}} not found",
         meaning=Meaning(
             "The OFED container gave up waiting for OpenShift's driver toolkit to build its modules",
-            "Read the log of the other container of this pod: `kubectl logs -n nvidia-network-operator -l"
-            " nvidia.com/ofed-driver --all-containers --prefix --tail=50`",
+            f"Read the log of the other container of this pod: {OFED_POD_LOG}",
             brings=("operator-waits-for-ofed",),
         ),
         source="Mellanox/doca-driver-build entrypoint.sh, build_driver()",
@@ -194,8 +198,7 @@ ROWS = (
         meaning=Meaning(
             "The pod with which the Network Operator installs an OFED does not stay up. A GPU Operator with"
             " driver.rdma.enabled and useHostMofed: false waits for it",
-            "Print why with `kubectl logs -n nvidia-network-operator -l nvidia.com/ofed-driver"
-            " --all-containers --prefix --tail=50`, and paste that into `gdr explain`. After a restart, only"
+            f"Print why with {OFED_POD_LOG}, and paste that into `gdr explain`. After a restart, only"
             " `--previous -c CONTAINER` may print the reason",
             effect="state",
             brings=("operator-waits-for-ofed",),
