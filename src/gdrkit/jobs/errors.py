@@ -35,22 +35,21 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
                 continue
             kind = failure.call, failure.number, failure.vendor_error, _meaning(failure)
             found[kind].append((process.name, failure, entry))
-    made = []
+    made: list[tuple[bool, JobError]] = []
     for (call, number, vendor, known), seen in found.items():
         first = min((entry for _, _, entry in seen), key=lambda entry: entry.position)
         products = [gathered.products(gathered.processes[name]) for name, _, _ in seen]
         codes = left_by(known.causes, frozenset().union(*products) if all(products) else ())
-        made.append(
-            JobError(
-                call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
-                ranks=len({name for name, _, _ in seen}),
-                count=sum(max(1, entry.count) for _, _, entry in seen),
-                line=gathered.where(first.position), words=first.words,
-            )
+        error = JobError(
+            call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
+            ranks=len({name for name, _, _ in seen}),
+            count=sum(max(1, entry.count) for _, _, entry in seen),
+            line=gathered.where(first.position), words=first.words, todo=known.todo,
         )  # fmt: skip
+        made.append((known.follows, error))
     made += _warned(gathered)
-    made += _fabric(gathered)
-    return sorted(made, key=lambda error: (not error.codes and bool(error.meaning), error.line))
+    made += ((False, error) for error in _fabric(gathered))
+    return [error for _, error in sorted(made, key=lambda one: (one[0], one[1].line))]
 
 
 _Kind = tuple[str, int | None, int | None, FailureMeaning]
@@ -63,22 +62,30 @@ def _meaning(failure: Failure) -> FailureMeaning:
     return failing(failure.call, failure.number, routable=failure.routable)
 
 
-def _warned(gathered: GatheredRanks) -> Iterator[JobError]:
-    """Warnings of which the messages of programs know the causes."""
+def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
+    """Warnings of which the messages of programs know the causes or the meaning, each with whether it
+    follows from another error."""
     found: dict[Warned, list[tuple[str, TallyEntry]]] = defaultdict(list)
     for process in gathered.processes.values():
         for warned, entry in process.all(Warned).items():
             found[warned].append((process.name, entry))
     for warned, seen in found.items():
         first = min((entry for _, entry in seen), key=lambda entry: entry.position)
-        proves = warned.decides and len(warned.causes) == 1
-        yield JobError(
-            call=warned.program, number=None, vendor_error=None,
-            meaning=code_page(warned.causes[0])[0] if proves else "a warning that does not prove its cause",
+        known = warned.meaning
+        if known is not None:
+            words = known.words
+        elif warned.decides and len(warned.causes) == 1:
+            words = code_page(warned.causes[0])[0]
+        else:
+            words = "a warning that does not prove its cause"
+        error = JobError(
+            call=warned.program, number=None, vendor_error=None, meaning=words,
             codes=warned.causes, ranks=len({name for name, _ in seen}),
             count=sum(max(1, entry.count) for _, entry in seen), line=gathered.where(first.position),
-            words=first.words, decides=warned.decides,
+            words=first.words, decides=warned.decides or known is not None,
+            todo="" if known is None else known.todo,
         )  # fmt: skip
+        yield known is not None and known.effect == "follows", error
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------

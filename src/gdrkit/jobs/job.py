@@ -160,12 +160,13 @@ class JobError(Struct, frozen=True, kw_only=True):
     number: int | None
     vendor_error: int | None
     meaning: str
-    codes: tuple[Code, ...]  # possible causes; () if it only follows from another error
+    codes: tuple[Code, ...]  # possible causes; () if it follows from another error, or is not about the path
     ranks: int
     count: int
     line: LogLineNumber  # the first
     words: str
     decides: bool = True  # if it has a single code, that is proven
+    todo: str = ""  # what to do where it has no code
 
 
 class MisleadingLine(Struct, frozen=True, kw_only=True):

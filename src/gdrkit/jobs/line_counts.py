@@ -269,11 +269,14 @@ class Tally:
 
 
 def _warned(message: str) -> Warned | None:
-    """What another warning of NCCL or of a plugin means; None if its causes are not known."""
+    """What another warning of NCCL or of a plugin means; None if that is not known."""
     from gdrkit import catalogue  # all messages: large, and needed for few logs
     from gdrkit.messages import registration
 
-    found = catalogue.match(message)
+    found = catalogue.match(f"NCCL WARN {message}")  # some rows are about warnings alone
+    meaning = None if found is None else found.message.meaning
+    if found is not None and meaning is not None and meaning.effect in ("failure", "follows"):
+        return Warned(found.message.program, (), decides=False, meaning=meaning)
     if found is None or not found.causes:
         causes = registration.causes(message)
         what = REGISTRATION if causes and not _of_host_memory(message) else "nccl"

@@ -196,6 +196,17 @@ ROWS = (
     ),
     MessageTemplate(
         "nccl",
+        r"{:[Cc]}onnect{: to|ing to address} 172.17.0.{:\d+<\d+> (?:failed|returned)}",
+        meaning=Meaning(
+            "NCCL tries an address of Docker's default bridge (docker0), which leads to no other host",
+            "Set NCCL_SOCKET_IFNAME to the interface that connects the hosts, or to ^docker0,lo",
+        ),
+        source="NCCL src/misc/socket.cc; docs.docker.com, the default bridge is 172.17.0.0/16",
+        open_end=True,
+        sample="NCCL WARN socketPollConnect: Connect to 172.17.0.1<3> returned 111(Connection refused)",
+    ),
+    MessageTemplate(
+        "nccl",
         r"{:[Cc]}onnect{: to|ing to address} {:\S+} {:(?:failed|returned)\b.{0,40}}"
         r"{:refused|No route|timed out|unreachable}",
         meaning=Meaning(
@@ -280,8 +291,7 @@ ROWS = (
         ),
         source="NCCL src/misc/cudawrap.cc",
         open_end=True,
-        sample="n1:1:2 [1] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so "
-        "(NCCL_CUDA_PATH='')",
+        sample="n1:1:2 [1] NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='')",
     ),
     MessageTemplate(
         "kernel",

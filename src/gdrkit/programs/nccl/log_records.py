@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gdrkit.messages.message import Match
+from gdrkit.messages.message import Match, Meaning
 from gdrkit.programs.nccl.diagnostic_records import (
     DiagnosticEnd,
     DiagnosticHeader,
@@ -220,11 +220,12 @@ REGISTRATION = "registration"
 
 
 class Warned(Struct, frozen=True):
-    """A warning of another form, of which the messages of all programs know the causes."""
+    """A warning of another form, of which the messages of all programs know the causes, or what it means."""
 
     program: str  # or REGISTRATION
     causes: tuple[str, ...]
     decides: bool  # if it has a single cause, it proves that
+    meaning: Meaning | None = None  # of one that is not about the direct path
 
 
 class AsyncEvent(Struct, frozen=True):
