@@ -166,6 +166,8 @@ def _without_legs(found: JobAnalysis) -> str:
     if found.damaged:
         lines = "1 line is" if found.damaged == 1 else f"{found.damaged} lines are"
         return f"no channel line can be read: {lines} cut, or in a form that gdr does not know"
+    if late := next((job.missing for job in found.jobs if job.missing and job.missing.processes), None):
+        return clip(f"no channel line: ranks wait for {', '.join(late.processes)}", WIDTH)
     if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
         return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
     return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"

@@ -111,6 +111,7 @@ class MissingRanks(Struct, frozen=True, kw_only=True):
     numbers: str  # 8-15; "" if the log does not number them
     hosts: tuple[str, ...]  # hosts that a line names for them
     other_hosts: int | None  # hosts of the job without any line; null: no line counts the hosts
+    processes: tuple[str, ...] = ()  # host:pid of those that print lines of NCCL, and none of a communicator
 
 
 class JobPart(Struct, kw_only=True):
