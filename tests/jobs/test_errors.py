@@ -1,13 +1,16 @@
-"""What failed in a job beside the direct path: plugins, TCP, shared memory."""
+"""What failed in a job beside the direct path: plugins, TCP, processes that stop."""
 
 from __future__ import annotations
 
 import pytest
 
-from gdrkit.jobs.document import document, summary
+from gdrkit.jobs.document import document, exit_code, summary
 from gdrkit.jobs.text import text
+from tests.jobs.large_job import large_job
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
+
+TWO = large_job(hosts=2)
 
 
 def page(log: str) -> str:
@@ -108,3 +111,40 @@ def test_the_provider_of_libfabric_says_why_a_leg_is_not_direct(provider, codes)
     (why,) = document(analysed(log)).why_not_direct
     assert (why.codes[:1] == ("rdma-device-not-in-container",)) is codes
     assert (f"its provider is {provider}" in why.text) is codes
+
+
+# -- a job that runs, and then fails ---------------------------------------------------------------------
+
+NO_ANSWER = warn(
+    "gpu01:4104", 4, "transport/net_ib.cc:2353",
+    "NET/IB: Got completion from peer 10.5.0.11<44206> with status=12 opcode=0 len=0 vendor err 129 (Send)",
+)  # fmt: skip
+MEMORY = "[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (MEMORY, "ran out of memory"),
+        ("[rank13]: ValueError: could not broadcast input array\n", "an error of its own"),
+        ("E1124 06:25:03.9 44 torch/distributed/elastic/api.py:874] failed (exitcode: -9) local_rank: 5\n",
+         "an error of its own"),
+    ],
+)  # fmt: skip
+def test_a_process_that_stops_by_itself_comes_before_what_its_peers_report(line, words):
+    found = analysed(TWO + line + NO_ANSWER)
+
+    assert [(error.call, error.count) for error in found.errors] == [("process", 1), ("completion", 1)]
+    assert words in found.errors[0].meaning
+    assert found.state == "active" and summary(found).endswith("; then errors")
+
+
+def test_an_exception_that_no_peer_notices_is_no_error_of_the_job():
+    found = analysed(TWO + MEMORY)
+    assert not found.errors and exit_code(document(found)) == 0
+    assert not summary(found).endswith("errors")
+
+
+def test_what_a_process_reports_of_its_peers_is_not_the_first_failure():
+    line = "[rank13]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, remote\n"
+    assert [error.call for error in analysed(TWO + line + NO_ANSWER).errors] == ["completion"]

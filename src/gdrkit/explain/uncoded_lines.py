@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit import catalogue
+from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.unexplained import is_raised, reports_failure
+from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.message import Match
+from gdrkit.messages.process_ends import is_raised, own_end
 
 
 class OtherLine(Struct, frozen=True):
@@ -58,6 +60,17 @@ def _warns(text: str) -> bool:
 
 
 WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
+
+
+def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -> OtherLine | None:
+    """The first line by which a process stopped by itself, above all of these lines; None without one."""
+    first = min((line.line for line in before), default=0)
+    for line in lines:
+        if line.number >= first:
+            return None
+        if (meaning := own_end(line.text, catalogue.match(line.text))) is not None:
+            return OtherLine(line, meaning.words, meaning.todo, BY_LINE)
+    return None
 
 
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")

@@ -135,7 +135,8 @@ def summary(found: JobAnalysis) -> str:
     if counts.bounced or not shown:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
-    return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+    then = "; then errors" if found.state == "active" and found.errors else ""
+    return clip(f"{ranks}: {', '.join(shown)}{then}", WIDTH)
 
 
 def _without_legs(found: JobAnalysis) -> str:

@@ -11,7 +11,7 @@ from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
-from gdrkit.programs.nccl.log_records import REGISTRATION, Clique, Fabric, Failure, Variable, Warned
+from gdrkit.programs.nccl.log_records import OWN_END, REGISTRATION, Clique, Fabric, Failure, Variable, Warned
 from gdrkit.programs.nccl.network_messages import (
     FAILED_STEPS,
     NO_CHANNEL,
@@ -21,6 +21,7 @@ from gdrkit.programs.nccl.network_messages import (
 )
 from gdrkit.report.pages import code_page
 
+COMPLETION = "completion"
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr", REGISTRATION)
 """Calls without which there is no direct path."""
 
@@ -49,7 +50,10 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
         made.append((known.follows, error))
     made += _warned(gathered)
     made += ((False, error) for error in _fabric(gathered))
-    return [error for _, error in sorted(made, key=lambda one: (one[0], one[1].line))]
+    if not any(follows or error.call == COMPLETION for follows, error in made):
+        made = [one for one in made if one[1].call != OWN_END]  # nothing shows that the job ended by it
+    order = sorted(made, key=lambda one: (one[0], one[1].call != OWN_END, one[1].line))
+    return [error for _, error in order]
 
 
 _Kind = tuple[str, int | None, int | None, FailureMeaning]
@@ -68,7 +72,8 @@ def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
     found: dict[Warned, list[tuple[str, TallyEntry]]] = defaultdict(list)
     for process in gathered.processes.values():
         for warned, entry in process.all(Warned).items():
-            found[warned].append((process.name, entry))
+            if warned.program != OWN_END or not process.name:  # these lines have no frame
+                found[warned].append((process.name, entry))
     for warned, seen in found.items():
         first = min((entry for _, entry in seen), key=lambda entry: entry.position)
         known = warned.meaning

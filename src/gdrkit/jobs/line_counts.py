@@ -18,10 +18,12 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.ucx_tables import TableLines
+from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, record
 from gdrkit.programs.nccl.log_records import (
+    OWN_END,
     REGISTRATION,
     Communicator,
     Failure,
@@ -180,6 +182,8 @@ class Tally:
         found = record(message)
         if warns and (found is None or isinstance(found, Plugin)):
             found = _warned(message) or found
+        if found is None and prefix.device is None:
+            found = _own_end(text)
         if found is None:
             if prefix.device is None:
                 if (named := named_gpu(text)) is not None:
@@ -285,6 +289,16 @@ def _warned(message: str) -> Warned | None:
     return Warned(row.program, found.causes, row.decides and not row.hides_error)
 
 
+def _own_end(text: str) -> Warned | None:
+    """That a process stopped by itself; None if a line does not show that."""
+    from gdrkit import catalogue
+
+    if not _ENDS.search(text.encode()):
+        return None
+    meaning = own_end(text, catalogue.match(text))
+    return None if meaning is None else Warned(OWN_END, (), decides=False, meaning=meaning)
+
+
 def _of_host_memory(message: str) -> bool:
     """Whether a plugin names the memory by its type, and that is the host's: NCCL_PTR_HOST is 1, NCCL
     src/include/plugin/nccl_net.h."""
@@ -334,13 +348,17 @@ _BARE = regex(
 """Messages that people paste without the frame, and lines that name a GPU."""
 
 
+_ENDS = regex(rb"(?:Error|Exception): |exitcode|Signal \d|: Killed process|OOMKilled")
+"""What lines have that show that a process stopped by itself."""
+
+
 def _candidates(shapes: set[bytes]) -> list[bytes]:
     """The lines that may have a known form."""
     found = []
     for shape in shapes:
         at = shape.find(MARK)
         if at < 0:
-            if b"NCCL" in shape or _BARE.match(shape):
+            if b"NCCL" in shape or _BARE.match(shape) or _ENDS.search(shape):
                 found.append(shape)
             continue
         kind = shape[at + 11 : at + 15]

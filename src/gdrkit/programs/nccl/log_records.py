@@ -219,10 +219,14 @@ REGISTRATION = "registration"
 """What failed in a warning that memory cannot be registered, in the words of any plugin."""
 
 
+OWN_END = "process"
+"""What failed where a process stopped by an error of its own."""
+
+
 class Warned(Struct, frozen=True):
     """A warning of another form, of which the messages of all programs know the causes, or what it means."""
 
-    program: str  # or REGISTRATION
+    program: str  # or REGISTRATION, or OWN_END
     causes: tuple[str, ...]
     decides: bool  # if it has a single cause, it proves that
     meaning: Meaning | None = None  # of one that is not about the direct path
