@@ -41,6 +41,12 @@ def test_a_warning_that_is_known_is_the_headline_and_has_its_step(place, line, w
     assert words in page(log) and f"next: {found.errors[0].todo}" in page(log)
 
 
+def test_two_versions_are_the_headline_of_a_job_without_a_channel():
+    line = "Mismatched NCCL version detected : rank 0 version 22105 rank 8 version 22703"
+    found = analysed(warn("h1:7", 0, "init.cc:1016", line))
+    assert summary(found).startswith("no network channel; Mismatched NCCL version")
+
+
 def test_of_errors_those_that_follow_come_last():
     log = warn("h1:7", 0, "misc/socket.cc:49", "Net : Connection closed by remote peer 10.0.0.2<4>")
     log += warn("h1:8", 1, "include/alloc.h:178", "Cuda failure 'out of memory'")

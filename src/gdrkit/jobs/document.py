@@ -156,6 +156,8 @@ def _without_legs(found: JobAnalysis) -> str:
             return clip(f"no network channel; {first.meaning}", WIDTH)
         words = first.words.partition("NCCL WARN ")[2] or first.words
         return clip(f"no channel over a network; {words}", WIDTH)
+    if mixed := next((one for one in found.findings if one.code == "versions-differ-between-ranks"), None):
+        return clip(f"no network channel; {mixed.seen}", WIDTH)
     if found.diagnostics is not None:
         return clip(found.diagnostics.summary, WIDTH)
     if local := _of_one_host(found.jobs):
