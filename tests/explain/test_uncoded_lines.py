@@ -121,6 +121,18 @@ def test_without_such_a_process_the_peer_gave_no_answer_and_why_is_open(text, cl
     assert cli(text).startswith("What the text shows")  # and not the cause
 
 
+def test_hanging_ranks_are_compared_as_gdr_nccl_does(cli):
+    line = (
+        "[rank{0}]:[E810 03:04:11.0 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        " failure detected by watchdog at work sequence id: {1} PG status: last enqueued work: {1}, last"
+        " completed work: 806\n"
+    )
+    page = cli("".join(line.format(rank, 807) for rank in (0, 1, 3)) + line.format(2, 806))
+    words = "Rank 2 did not start operation 807, or did not return from that call"
+    assert words in page.partition("The job of the log")[0]
+    assert words[:40] in page.partition("The job of the log")[2]
+
+
 def test_a_plugin_that_cannot_be_loaded_is_the_answer_and_not_that_the_network_is_missing():
     log = (
         "h1:7:7 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)\n"

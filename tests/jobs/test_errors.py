@@ -154,3 +154,16 @@ def test_an_exception_that_no_peer_notices_is_no_error_of_the_job():
 def test_what_a_process_reports_of_its_peers_is_not_the_first_failure():
     line = "[rank13]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, remote\n"
     assert [error.call for error in analysed(TWO + line + NO_ANSWER).errors] == ["completion"]
+
+
+def test_a_hang_of_the_watchdogs_is_compared():
+    hang = (
+        "[rank{0}]:[E810 03:04:11.0 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        " failure detected by watchdog at work sequence id: {1} PG status: last enqueued work: {1}, last "
+        "completed work: 806\n"
+    )
+    log = "".join(hang.format(rank, 807) for rank in range(200)) + hang.format(200, 806)
+    (error,) = analysed(log).errors
+
+    assert error.meaning.startswith("Rank 200 did not start operation 807") and error.ranks == 201
+    assert "py-spy" in page(log)

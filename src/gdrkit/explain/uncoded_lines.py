@@ -17,6 +17,7 @@ from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.message import Match
 from gdrkit.messages.process_ends import is_raised, own_end
+from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 
 
 class OtherLine(Struct, frozen=True):
@@ -37,6 +38,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     ranks of the jobs are on one host."""
     found = (
         *_holders(lines),
+        *_stalled(lines),
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
@@ -71,6 +73,16 @@ def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -
         if (meaning := own_end(line.text, catalogue.match(line.text))) is not None:
             return OtherLine(line, meaning.words, meaning.todo, BY_LINE)
     return None
+
+
+def _stalled(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+    """What the watchdogs of PyTorch's ranks show together, where several print something."""
+    printed = {line.number: line for line in lines if _is_printed(line)}
+    found = ((number, watchdog_record(line.text)) for number, line in printed.items())
+    stall = stalled((number, record) for number, record in found if record is not None)
+    if stall is not None:
+        line = printed[stall.position]
+        yield OtherLine(line, stall.words, stall.todo, WEIGHTS[stall.effect])
 
 
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")

@@ -9,6 +9,7 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.gpu_names import left_by
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
+from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress, WatchdogRecord, stalled
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
 from gdrkit.programs.nccl.log_records import OWN_END, REGISTRATION, Clique, Fabric, Failure, Variable, Warned
@@ -50,6 +51,7 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
         made.append((known.follows, error))
     made += _warned(gathered)
     made += ((False, error) for error in _fabric(gathered))
+    made += _stalled(gathered)
     if not any(follows or error.call == COMPLETION for follows, error in made):
         made = [one for one in made if one[1].call != OWN_END]  # nothing shows that the job ended by it
     order = sorted(made, key=lambda one: (one[0], one[1].call != OWN_END, one[1].line))
@@ -91,6 +93,25 @@ def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
             todo="" if known is None else known.todo,
         )  # fmt: skip
         yield known is not None and known.effect == "follows", error
+
+
+def _stalled(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
+    """What the watchdogs of PyTorch's ranks show together."""
+    lines: dict[int, WatchdogRecord] = {}
+    words: dict[int, str] = {}
+    for process in gathered.processes.values():
+        some = (process.all(Operation), process.all(Progress), process.all(Lagging))
+        for found, entry in (one for records in some for one in records.items()):
+            lines[entry.position], words[entry.position] = found, entry.words
+    stall = stalled(lines.items())
+    if stall is not None:
+        error = JobError(
+            call="watchdog", number=None, vendor_error=None, meaning=stall.words, codes=(),
+            ranks=len({one.process for one in lines.values() if not isinstance(one, Lagging)}) or 1,
+            count=len(lines), line=gathered.where(stall.position), words=words[stall.position],
+            todo=stall.todo,
+        )  # fmt: skip
+        yield stall.effect == "follows", error
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
+from gdrkit.messages.torch_watchdog import TIMED_OUT
 
 _SMALL_DEV_SHM = Meaning(
     "The shared memory of the container (/dev/shm) is too small for NCCL",
@@ -12,12 +13,6 @@ _NO_INTERFACE = Meaning(
     "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
     "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
 )
-_TIMED_OUT = Meaning(
-    "A collective operation did not finish in time; the line does not say why",
-    "Look for the first error of all ranks; without one, find the rank that did not arrive",
-    effect="follows",
-)
-
 _WRONG_VALUES = Meaning(
     "nccl-tests found wrong values in the result: data was corrupted on its way or in a GPU's memory",
     "Do not use this path. Repeat the run on fewer GPUs and hosts until one is left that fails, look there"
@@ -89,7 +84,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "Watchdog caught collective operation timeout",
-        meaning=_TIMED_OUT,
+        meaning=TIMED_OUT,
         source="PyTorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
         open_end=True,
         sample="[rank3]:[E1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",

@@ -14,6 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gdrkit.messages.message import Match, Meaning
+from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress
 from gdrkit.programs.nccl.diagnostic_records import (
     DiagnosticEnd,
     DiagnosticHeader,
@@ -306,7 +307,7 @@ NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
     | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
     | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName
-    | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine
+    | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine | Operation | Progress | Lagging
 )  # fmt: skip
 
 
