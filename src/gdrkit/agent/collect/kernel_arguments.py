@@ -21,7 +21,10 @@ compares these."""
 _HOLDS_ARGUMENTS = re.compile(rb"GRUB_CMDLINE\w*\+?|kernelopts")
 """What has kernel arguments for its value: /etc/default/grub, grubenv."""
 
-_PIECE = re.compile(rb"\n|[^\S\n]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+", re.DOTALL)
+_PIECE = re.compile(rb"\n\s*|[^\S\n]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+", re.DOTALL)
+_PLAIN_WORDS = re.compile(rb"((?<!\S)(?:(?!--|GRUB_CMDLINE|kernelopts)[^\s\"';#$`\\]+\s+)+)")
+"""Words that only blanks separate. They are read at once, as the values of all other words are in pieces."""
+
 _ACTED_ON = (b";", b"$", b"`", b"\\\n")
 """What GRUB and the shell act on remains in place, also in a value; so do quotation marks."""
 
@@ -75,11 +78,15 @@ def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> byte
     if not script and not _NEEDS_READING.search(data):
         return _ARGUMENT.sub(_plain, data)
     words, out, comment = _Words(quotes), [], False
-    for piece in _PIECE.findall(data):
-        if comment and piece != b"\n":
+    for number, part in enumerate(_PLAIN_WORDS.split(data)):
+        if number % 2 and words.ended and not comment:
+            out.append(_ARGUMENT.sub(_plain, part))
             continue
-        comment = script and piece == b"#" and words.at_start
-        out.append(words.kept(piece))
+        for piece in _PIECE.findall(part):
+            if comment and piece[:1] != b"\n":
+                continue
+            comment = script and piece == b"#" and words.at_start
+            out.append(words.kept(piece))
     return b"".join(out)
 
 
@@ -95,6 +102,11 @@ class _Words:
     def _begin(self) -> None:
         self._name = bytearray()  # bytes would be copied for each piece
         self._in_value = self._drops = self._said = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the next piece begins a word that is read like any other."""
+        return not (self._name or self._in_value or self._inner or self._for_init or self._holds)
 
     @property
     def at_start(self) -> bool:
