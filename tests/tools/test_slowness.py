@@ -65,6 +65,11 @@ SHORT_LINES = {
         "a=1 ",
         5,
     ),
+    "lines of a kernel's arguments": (
+        lambda text: without_secrets(text.encode(), "proc/cmdline"),
+        "#\n",
+        42,
+    ),
     "overlapping matrices": (parse_matrix, "\tGPU0\tNI C0\tCPU Affinity\n", 80),
 }
 """Readers of lines, a short line that says nothing, and the steps that it may take."""
