@@ -216,19 +216,6 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
     return explanation
 
 
-def with_next_step(explanation: Explanation, content: bytes) -> Explanation:
-    """The explanation of a short text without output, with the command that answers what its words ask."""
-    answer = explanation.answer
-    if answer.kind is not AnswerKind.NO_OUTPUT:
-        return explanation
-    from gdrkit.cli.questions import next_step
-
-    step = next_step(content.decode("utf-8", "replace"))
-    if not step:
-        return explanation
-    return structs.replace(explanation, answer=structs.replace(answer, now=(step, *answer.now)))
-
-
 def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
     """The explanation of a text; of one with a result of perftest, judged by the port and link that it
     shows."""
