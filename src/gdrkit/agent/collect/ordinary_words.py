@@ -53,13 +53,13 @@ _WORDS = """
     diret dirname disable disabled disabling disaggregation disagrees discards dispatch disponibile
     disponible dispositivo distance distant distributed distribution distributions dlerror dlopen dlvsym
     dmabuf dmabufenable dmabufsupported dmesg docker dockerenv dockerfile doctor doesn domain doorbell
-    dossier double downed drain driver driverbuild drivers drives dropped drops dstrank dummy duplicate
-    dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps
-    ecure editable edition eexist efadv efault effect efivarfs efivars egressctrl ehostunreach eingabe
-    einval either ekeyexpired ekeyrejected ekeyrevoked eligible eloop elsewhere embedded empty emulated
-    emulation enable enabled enables enabling encryption ended endere endpoint enetunreach enforce enforced
-    engine enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries entry
-    entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
+    dossier double downed drain driver driverbuild drivers drives dropped drops dstrank dummy dumped
+    duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg
+    ebusy ecaps ecure editable edition eexist efadv efault effect efivarfs efivars egressctrl ehostunreach
+    eingabe einval either ekeyexpired ekeyrejected ekeyrevoked eligible eloop elsewhere embedded empty
+    emulated emulation enable enabled enables enabling encryption ended endere endpoint enetunreach enforce
+    enforced engine enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries
+    entry entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
     eprotonosupport equal erange erdma erlaubt errato erreur errimagepull errno error errore errornum errors
     esgotado esistente estimate ethernet ethtool etimedout event events every everything evidence exactly
     examples exceeded exception excluded excluding exclusive exhausted exist existe exists exiting
