@@ -183,7 +183,7 @@ def _how_sure(answer: Answer, note: str) -> str:
     ):
         return f"{number.capitalize()} shows that{where}."
     if answer.kind is AnswerKind.SEVERAL:
-        seen = f": {note}" if note else ""
+        seen = f": {note}" if note and not answer.claimed else ""
         return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure{where}{seen}."
     if answer.claimed:
         return (
