@@ -211,6 +211,7 @@ class ShortNicList(Struct, frozen=True, kw_only=True):
     usual: int  # NICs that those list
     usual_hosts: int
     shared: tuple[str, ...]  # NICs of which several ranks of such a host use one
+    selected: str  # NCCL_IB_HCA on these hosts, where only that can be the cause; else ""
     codes: tuple[Code, ...]  # possible causes
     line: LogLineNumber  # the first list
 
