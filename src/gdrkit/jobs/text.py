@@ -301,20 +301,23 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
             what = "; ".join(_words(rank.legs, device=True)) or _without_channel(rank)
-            yield 6, "none", what, f"  {_name(rank)}  "
+            yield 6, "none", what, f"  {_name(rank, apart=job.shares_numbers)}  "
         return
     groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         groups[tuple(_words(rank.legs, device=False)) or (_without_channel(rank),)].append(rank)
     for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
         numbers = number_ranges(rank.rank for rank in ranks if rank.rank is not None) or "unnumbered"
+        if job.shares_numbers:
+            numbers = f"of {_count(len({rank.communicator for rank in ranks}), 'communicator')}"
         devices = {leg.device for rank in ranks for leg in rank.legs if leg.device}
         over = f" over {_count(len(devices), 'device')}" if devices else ""
         yield 6, "none", "; ".join(words), f"  {_count(len(ranks), 'rank')} ({numbers}){over}: "
 
 
-def _name(rank: Rank) -> str:
+def _name(rank: Rank, *, apart: bool = False) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
+    number += f" of {rank.communicator}" if apart and rank.communicator else ""
     process = f"  {rank.process}" if ":" in rank.process else ""
     return f"{number}{process}" + (f" {_gpu(rank.gpu)}" if rank.gpu else "")
 
@@ -353,11 +356,12 @@ def _words(legs: Iterable[Leg], *, device: bool) -> list[str]:
 def _detail(document: NcclDocument, number: int | None) -> Iterator[Row]:
     shown = False
     for job in document.jobs:
+        name = f"job {job.number}  " if len(document.jobs) > 1 else ""
         for rank in job.ranks:
             if number is not None and rank.rank != number:
                 continue
             shown = True
-            yield 0, "head", (f"job {job.number}  " if len(document.jobs) > 1 else "") + _name(rank)
+            yield 0, "head", name + _name(rank, apart=job.shares_numbers)
             for leg in rank.legs:
                 yield from _leg(leg)
             yield 0, "", ""
