@@ -176,7 +176,7 @@ def test_a_list_of_geforce_alone_is_a_cause():
 
 @pytest.mark.parametrize("result", [HEADER + RESULT.format(size=1 << 33, busbw=2.0), ""])
 def test_a_direct_path_may_be_slow_all_the_same(result: str):
-    """2 GB/s over NICs of 400 Gbit/s: the channels are direct, and the rate is no proof of anything."""
+    """2 GB/s over NICs of 400 Gbit/s: the channels are direct, and do not show the rate."""
     start = "ncclCommInitRank comm 0x5 rank {0} nranks 2 cudaDev 0 busId 1b000 commId 0x9 - Init START"
     leg = "Channel 00/0 : 0[0] -> 1[0] [{}] via NET/IB/0/GDRDMA"
     log = info("gpu01:7", 0, start.format(0), leg.format("send"))

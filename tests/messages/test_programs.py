@@ -25,6 +25,7 @@ FAILING = (
      "path.", "ibgda-peer-mapping-denied"),
     ("NIC handler will be CPU with gdrcopy backend.", "ibgda-cpu-assisted"),
     ("NIC handler will be CPU with the selected GPU CPU mapping backend.", "ibgda-cpu-assisted"),
+    ("CQE error: status=12 (IBV_WC_RETRY_EXC_ERR) vendor_err=0x81", "retry-exceeded"),
     ("/b/ibrc.cpp:840: non-zero status: 7 mem registration failed ", "peermem-not-loaded"),
     ("could not find user specified HCA name: mlx5_9 port: 1, skipping", "hca-not-selected"),
     ("GPU CPU mapping disabled: no usable GDRCopy or CUDA DMA-BUF backend.", "gdrcopy-not-loaded"),

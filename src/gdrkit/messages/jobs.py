@@ -261,13 +261,14 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
-        r"Got completion {:.{0,80}(?:status=|error )(?:5|9|13)\b}",
+        r"{:Got completion .{0,80}(?:status=|error )(?:5|9|13)\b|IBV_WC_WR_FLUSH_ERR"
+        r"|Work Request Flushed Error}",
         meaning=Meaning(
             "This completion error follows from another one: the peer, or this rank, had already stopped",
             "Look for the first error of all ranks",
             effect="follows",
         ),
-        source="ibv_poll_cq(3), IBV_WC_WR_FLUSH_ERR",
+        source="ibv_poll_cq(3); rdma-core libibverbs/verbs.c, ibv_wc_status_str()",
         open_end=True,
         sample="n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=5 "
         "vendor err 249",
