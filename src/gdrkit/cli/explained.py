@@ -86,6 +86,7 @@ class LogReader:
             causes=tuple(self._causes(job)),
             legs=self._legs(job, [rank for part in found.jobs for rank in part.ranks]),
             legs_of_hosts=tuple(self._legs_of_hosts(job)),
+            on_one_host=bool(found.jobs) and all(part.on_one_host for part in found.jobs),
             judged=JUDGED,
             unread=frozenset(map(self._number, job.text.dropped)),
             report=None if report is None else _report_of(report),

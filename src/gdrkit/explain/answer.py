@@ -33,7 +33,7 @@ from gdrkit.explain.failing import fails
 from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs
 from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
 from gdrkit.explain.log_events import is_of_nccl
-from gdrkit.explain.logged_job import LoggedJob, answer_of
+from gdrkit.explain.logged_job import LoggedJob, answer_of, inside_a_host
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate
 from gdrkit.explain.subject import Topics
@@ -91,6 +91,7 @@ def answer(
         without_result(machines, failing)
         or working(job, machines, failing)
         or healthy(machines, failing)
+        or inside_a_host(job, failing)
         or _nothing(about, failing, () if beside else found)
     )
 

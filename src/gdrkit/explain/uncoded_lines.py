@@ -14,6 +14,7 @@ from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised, reports_failure
 from gdrkit.formats.regex import regex
+from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Match
 
 
@@ -34,7 +35,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
     ranks of the jobs are on one host."""
     found = (
-        *_messages(lines),
+        *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
         *_jobs_apart(lines),
@@ -61,11 +62,11 @@ WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmle
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")
 
 
-def _messages(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+def _messages(lines: tuple[TextLine, ...], *, one_host: bool) -> Iterator[OtherLine]:
     for line in lines:
         match = catalogue.match(line.text)
         meaning = match.message.meaning if match is not None else None
-        if meaning is None or match is None:
+        if meaning is None or match is None or (one_host and match.message.name == OF_EVERY_HOST):
             continue
         if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
