@@ -14,7 +14,7 @@ from gdrkit.programs.names import NAMES
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import SYSTEMS
 from gdrkit.repair.platforms.means import CONTAINER
-from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
+from gdrkit.report.boot_words import boot_sentence, lost_at_boot, open_at_boot, repair_before_boot
 from gdrkit.report.causes import deciding, failed_all_the_same, first_cause, missing_of
 from gdrkit.report.document import GpuSection, PlanStep, Report
 from gdrkit.report.pages import advice, code_page
@@ -102,6 +102,8 @@ def reasons(report: Report) -> Iterator[tuple[str, str]]:
     label, why = reason(report)
     if why:
         yield label if after is None else "Also", why
+    if words := open_at_boot(report):
+        yield "Boot", words
 
 
 def reason(report: Report) -> tuple[str, str]:
