@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.explaining import explained
+from tests.jobs.samples import info
 
 REGISTERED = "efa: Acquired peer memory using P2P\n"
 ACCEPTED = "NIXL INFO Using provider with FI_HMEM support for rail 0\n"
@@ -171,3 +172,22 @@ def test_a_module_that_is_not_loaded_is_no_gpu():
 
 def test_a_list_of_geforce_alone_is_a_cause():
     assert explained(LISTED.format("NVIDIA GeForce RTX 4090")).answer.cause == "gpu-consumer"
+
+
+@pytest.mark.parametrize("result", [HEADER + RESULT.format(size=1 << 33, busbw=2.0), ""])
+def test_a_direct_path_may_be_slow_all_the_same(result: str):
+    """2 GB/s over NICs of 400 Gbit/s: the channels are direct, and do not show the rate."""
+    start = "ncclCommInitRank comm 0x5 rank {0} nranks 2 cudaDev 0 busId 1b000 commId 0x9 - Init START"
+    leg = "Channel 00/0 : 0[0] -> 1[0] [{}] via NET/IB/0/GDRDMA"
+    log = info("gpu01:7", 0, start.format(0), leg.format("send"))
+    log += info("gpu02:8", 0, start.format(1), leg.format("receive"))
+    found = explained(log + result).answer
+
+    assert found.kind == "working"
+    assert found.sentence.startswith(
+        "The text shows no failure, but not whether the rate is good."
+        if result
+        else "The text shows no problem"
+    )
+    assert ("nccl-tests measured 2 GB/s" in found.sentence) is bool(result)
+    assert bool(found.now) is bool(result)

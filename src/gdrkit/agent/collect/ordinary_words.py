@@ -53,76 +53,77 @@ _WORDS = """
     differs digest direcci direct direction directly directnic directories directorio directory directtrans
     diret dirname disable disabled disabling disaggregation disagrees discards dispatch disponibile
     disponible dispositivo distance distant distributed distribution distributions dlerror dlopen dlvsym
-    dmabuf dmabufenable dmabufsupported dmesg docker dockerenv dockerfile doctor doesn domain doorbell
-    dossier double downed drain driver driverbuild drivers drives dropped drops dstrank dummy duplicate
-    dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps
-    ecure editable edition eexist efadv efault effect efivarfs efivars egressctrl ehostunreach eingabe
-    einval either ekeyexpired ekeyrejected ekeyrevoked elements eligible eloop elsewhere embedded empty
-    emulated emulation enable enabled enables enabling encryption ended endere endpoint enetunreach enforce
-    enforced engine enginedead enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough
-    enqueued entrada entries entry entrypoint enumerated environ environment environments enxio eoferror
-    eopnotsupp eperm epexception eprotonosupport equal erange erdma erlaubt errato erreur errimagepull errno
-    error errore errornum errors esgotado esistente estimate ethernet ethtool etimedout evaluation event
-    events every everything evidence exactly examples exceeded exception excluded excluding exclusive
-    exhausted exist existe exists exiting expandable expected expects expir expirada expiration expired
-    explain explicitly export exported exporter exports exporttoshareablehandle exposing express extend
-    extended external extra fabric fabricmanager factor facts failed failing failover fails failure fallback
-    fallen falling false family farther faster fastsocket fatal fault feature features fedora fence fermi
-    fewer fghij ficheiro fichero fichier field fields filename files filter filtered filters findings
-    findlocalcpu finds finish finished finit firewall firmware first fixed flags flash flavor flavour flowed
-    flush folder follow follows forbidden forbids force forced forces format former found fragmented
-    framebuffer framework frees frequently front fully function functional functionality functions fused
-    garden gathered gaudi gbits gdaki gdrapi gdrcopy gdrdma gdrdrv gdrkit gdrwrap gdscheck geforce gefunden
-    general generation generic getbcmgen getibdevicename getinfo getpcipath getting gintype github given
-    gives glibc global globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx gpuid gpumem
-    gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group groups grubby grubenv
-    guest guide halted handle handler handles handling hangs happens hardware harmless hashalgo
-    hauptspeicher header headers health healthmask helper hexint highest holders hooks hostid hostname
-    hostnetwork hosts https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs
-    ibvsymbols ibvwrap ibwarn identifier iface ifname ifnames ignition ignore ignored ignores ignoring image
-    imagepullbackoff implemented implementer import imported importer importerror imports imposs impossibile
-    inaccessible inactive inbox include incompatibility incompatible incomplete inconclusive incorrect
-    incorrecta index indicates indirect indirizzo indispon inexistente infiniband infinity information
-    inherit inheriting initcall initialised initialization initialize initialized initializer initializing
-    initiated initr initramfs initrd initstate inittransportsrank inline innotek input insert inside insmod
-    install installation installed installer installs installtime instance instances instead insufficient
-    integrated integrity intel intended inter interface internal internalversion internode interval
-    intranode intree inuse invalid invalidate invalide invbool inventory inversion invoking ioctl iommu
-    ionic irdma isolates isolation issue issues items itself iwarp jetson jetsons joined journalctl journald
-    judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig kernelopts kernels kernelsymbol
-    kernelver kexec keyring killed kinds known knows kobject ksymtab kubectl kubepods kubernetes kvcache
-    label lacks lagging lanes laptop large latency later latest launch layer layers layout layouts ldconfig
-    leads least leave leaves legacy legacypeermem legend length letter level levels libcuda libcudart
-    libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs libkmod libnccl libnixl libnvidia
-    libnvshmem libpod libraries library librdmacm libstdc libtorch libucp libucs libuct libucx license
-    likely limit limited limitmemlock limits lines linkage linkonce links linux listed listen lists little
-    livepatch lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized localrank
-    localranks localread locate lockdown locked logged longer looked looks lookup losing lowest lscpu
-    lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfig machineconfiguration machined
-    machines magic major makefile makes malformed managed management manager manifest manifests mappable
-    mapped mapping mappings marking marks master match matches matching matter mauvaise maxpayload
-    maxreadreq maxwell mcount means meant meanwhile measure measured median mellanox meminfo memlock memoria
-    memory memorypeer merge merged mergeddev merging message messages metadata metal methods microsoft
-    migrate minimum minor minute mismatch mismatched misread missed misses missing mistaken mitigation mixed
-    mkeys mlock mlopart mnnvl mnnvlenable mobile model models modify modinfo modpost modprobe module modules
-    modulo modversion modversions mofed moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake
-    mostly mount mounted mountinfo mpcomm mpcommtransport mpiexec mpirun msccl mscclpp multi multicast
-    multiple mustrunas named names namespace namespaces ncclcommqueryproperties ncclcommregister
-    nccldebuglog nccldevcommrequirements ncclgetlevel ncclgetsystemid ncclginibinit ncclibdmabufsupport
-    ncclibfindmatchingdev ncclibgdrsupport ncclibgetgidindex ncclibinit ncclibinitdevices
-    ncclibmakevdeviceinternal ncclibrocegetversionnum ncclloadparam ncclnet ncclnetinit ncclshmopen
-    ncclsocketinit nccltopoaddcpu nccltopoaddnic nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr
-    nccltopocomputepaths nccltopofillnet nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet
-    nccltopogetlocalnettype nccltopopopulatenics nccltoposetpaths nconnections ncontexts ndevs nearer
-    nearest necessary needs negada negato neigh neither nessun netdevs netgdrread network networking
-    networks never newer newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv
-    noarch noderesources nodes nodigest nohup normal notes nothing notice nouveau npackage nranks nstatus
-    nthreads numactl number numbers numelin numelout numerical nutanix nvalloc nversion nvidia nvidiadriver
-    nvldomainsize nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch
-    nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg
-    often older ollective online onnect onnection oomkilled opcode opened openfabrics openib openibd opening
-    openmpi openshift opensource openstack openucx opera operaci operacja operating operation operations
-    operator operazione optimal option optional options optype oracle order ordering original osapi
+    dmabuf dmabufenable dmabufsupported dmesg dnscache docker dockerenv dockerfile doctor doesn domain
+    doorbell dossier double downed drain driver driverbuild drivers drives dropped drops dstrank dummy
+    dumped duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf
+    ebadmsg ebusy ecaps ecure editable edition eexist efadv efault effect efivarfs efivars egressctrl
+    ehostunreach eingabe einval either ekeyexpired ekeyrejected ekeyrevoked elements eligible eloop
+    elsewhere embedded empty emulated emulation enable enabled enables enabling encryption ended endere
+    endpoint enetunreach enforce enforced engine enginedead enodev enoent enoexec enokey enomem enopkg
+    enospc enosys enotsupp enough enqueued entrada entries entry entrypoint enumerated environ environment
+    environments enxio eoferror eopnotsupp eperm epexception eprotonosupport equal erange erdma erlaubt
+    errato erreur errimagepull errno error errore errornum errors esgotado esistente estimate ethernet
+    ethtool etimedout evaluation event events every everything evidence exactly examples exceeded exception
+    excluded excluding exclusive exhausted exist existe exists exiting expandable expected expects expir
+    expirada expiration expired explain explicitly export exported exporter exports exporttoshareablehandle
+    exposing express extend extended external extra fabric fabricmanager factor facts failed failing
+    failover fails failure fallback fallen falling false family farther faster fastsocket fatal fault
+    feature features fedora fence fermi fewer fghij ficheiro fichero fichier field fields filename files
+    filter filtered filters findings findlocalcpu finds finish finished finit firewall firmware first fixed
+    flags flash flavor flavour flowed flush flushed folder follow follows forbidden forbids force forced
+    forces format former found fragmented framebuffer framework frees frequently front fully function
+    functional functionality functions fused garden gathered gaudi gbits gdaki gdrapi gdrcopy gdrdma gdrdrv
+    gdrkit gdrwrap gdscheck geforce gefunden general generation generic getbcmgen getibdevicename getinfo
+    getpcipath getting gintype github given gives glibc global globalginsupport gnulinux google gplonly
+    gpudirect gpudirecttcpx gpuid gpumem gpumemgethandleforaddressrange gpunetio grace graph graphics
+    greater greedy group groups grubby grubenv guest guide halted handle handler handles handling hangs
+    happens hardware harmless hashalgo hauptspeicher header headers health healthmask helper hexint highest
+    holders hooks hostid hostname hostnetwork hosts https hyper hypervisor ibdev ibdevx ibdisable ibext
+    ibgda ibstat ibstatus ibverbs ibvsymbols ibvwrap ibwarn identifier identity iface ifname ifnames
+    ignition ignore ignored ignores ignoring image imagepullbackoff implemented implementer import imported
+    importer importerror imports imposs impossibile inaccessible inactive inbox include incompatibility
+    incompatible incomplete inconclusive incorrect incorrecta index indicates indirect indirizzo indispon
+    inexistente infiniband infinity information inherit inheriting initcall initialised initialization
+    initialize initialized initializer initializing initiated initr initramfs initrd initstate
+    inittransportsrank inline innotek input insert inside insmod install installation installed installer
+    installs installtime instance instances instead insufficient integrated integrity intel intended inter
+    interface internal internalversion internode interval intranode intree inuse invalid invalidate invalide
+    invbool inventory inversion invoking ioctl iommu ionic irdma isolates isolation issue issues items
+    itself iwarp jetson jetsons joined journalctl journald judges kallsyms katalogu keeps keine kepler
+    kernel kernelmoduleconfig kernelopts kernels kernelsymbol kernelver kexec keyring killed kinds known
+    knows kobject ksymtab kubectl kubepods kubernetes kvcache label lacks lagging lanes laptop large latency
+    later latest launch layer layers layout layouts ldconfig leads least leave leaves legacy legacypeermem
+    legend length letter level levels libcuda libcudart libcufile libefa libfabric libgdrapi libibmad
+    libibumad libibverbs libkmod libnccl libnixl libnvidia libnvshmem libpod libraries library librdmacm
+    libstdc libtorch libucp libucs libuct libucx license likely limit limited limitmemlock limits lines
+    linkage linkonce links linux listed listen lists little livepatch lnkcap lnksta loaded loadedmodule
+    loader loaderinfo loading loads local localized localrank localranks localread locate lockdown locked
+    logged longer looked looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci ltige lustre
+    machine machineconfig machineconfiguration machined machines magic major makefile makes malformed
+    managed management manager manifest manifests mappable mapped mapping mappings marking marks master
+    match matches matching matter mauvaise maxpayload maxreadreq maxwell mcount means meant meanwhile
+    measure measured median mellanox meminfo memlock memoria memory memorypeer merge merged mergeddev
+    merging message messages metadata metal methods microsoft migrate minimum minor minute mismatch
+    mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable
+    mobile model models modify modinfo modpost modprobe module modules modulo modversion modversions mofed
+    moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mounted mountinfo mpcomm
+    mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple mustrunas named names namespace
+    namespaces ncclcommqueryproperties ncclcommregister nccldebuglog nccldevcommrequirements ncclgetlevel
+    ncclgetsystemid ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport
+    ncclibgetgidindex ncclibinit ncclibinitdevices ncclibmakevdeviceinternal ncclibrocegetversionnum
+    ncclloadparam ncclnet ncclnetinit ncclshmopen ncclsocketinit nccltopoaddcpu nccltopoaddnic
+    nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr nccltopocomputepaths nccltopofillnet
+    nccltopogetintercpubw nccltopogetlocal nccltopogetlocalnet nccltopogetlocalnettype nccltopopopulatenics
+    nccltoposetpaths nconnections ncontexts ndevs nearer nearest necessary needs negada negato neigh neither
+    nessun netdevs netgdrread network networking networks never newer newest nicclusterpolicy nicht
+    nicnodepolicy niedost niedozwolona nnodes nnvvv noarch nodelocal nodelocaldns noderesources nodes
+    nodigest nohup normal notes nothing notice nouveau npackage nranks nstatus nthreads numactl number
+    numbers numelin numelout numerical nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize nvlink
+    nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch nvswitches object objects
+    obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg often older ollective
+    online onnect onnection oomkilled opcode opened openfabrics openib openibd opening openmpi openshift
+    opensource openstack openucx opera operaci operacja operating operation operations operator operazione
+    optimal option optional options optype oracle order ordering original osapi
     oscreateosdescriptorfromiomemory osinit osmemdesc osrelease other others outer outofmemoryerror output
     outside overflow overlay overlayfs override overriding overwrite owned owner package packages packed
     packet packets pagemap pager pages paging pairs panic parallelcluster parallels param parameter
