@@ -86,6 +86,68 @@ def test_a_job_with_another_interface_may_need_one(names: str):
     assert explained(LOOPBACK.format(names)).answer.kind != "harmless"
 
 
+# -- the first failure, and what follows from it ---------------------------------------------------------
+
+NO_ANSWER = (
+    "w0:104:361 [4] transport/net_ib.cc:2353 NCCL WARN NET/IB: Got completion from peer 10.5.0.11<4> with"
+    " status=12 opcode=0 len=0 vendor err 129 (Send)\n"
+)
+START = "w0:104:104 [4] NCCL INFO Bootstrap: Using eth0:10.5.0.10<0>\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", "of memory"),
+        ("[rank13]: RuntimeError: CUDA error: an illegal memory access\n", "error of its own"),
+        ("(Worker pid=7) ValueError: could not broadcast input array\n", "error of its own"),
+    ],
+)  # fmt: skip
+def test_a_process_that_stopped_before_its_peers_got_no_answer_is_the_first_failure(line, words):
+    found = explained(START + line + NO_ANSWER).answer
+    assert (found.kind, found.lines[0].line) == ("elsewhere", 2)
+    assert words in found.sentence and "retry-exceeded" not in [one.code for one in found.others]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        START + NO_ANSWER,
+        START + NO_ANSWER + "[rank13]: ValueError: could not broadcast input array\n",
+        START + "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:33\n" + NO_ANSWER,
+    ],
+)
+def test_without_such_a_process_the_peer_gave_no_answer_and_why_is_open(text, cli):
+    assert explained(text).answer.cause == "retry-exceeded"
+    assert cli(text).startswith("What the text shows")  # and not the cause
+
+
+def test_hanging_ranks_are_compared_as_gdr_nccl_does(cli):
+    line = (
+        "[rank{0}]:[E810 03:04:11.0 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        " failure detected by watchdog at work sequence id: {1} PG status: last enqueued work: {1}, last"
+        " completed work: 806\n"
+    )
+    page = cli("".join(line.format(rank, 807) for rank in (0, 1, 3)) + line.format(2, 806))
+    words = "Rank 2 did not start operation 807, or did not return from that call"
+    assert words in page.partition("The job of the log")[0]
+    assert words[:40] in page.partition("The job of the log")[2]
+
+
+def test_a_plugin_that_cannot_be_loaded_is_the_answer_and_not_that_the_network_is_missing():
+    log = (
+        "h1:7:7 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so)\n"
+        "h1:7:7 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : /lib/libc.so.6: version `GLIBC_2.32' not"
+        " found (required by /x/libnccl-net.so) : when loading libnccl-net.so\n"
+        "h1:7:7 [0] net.cc:579 NCCL WARN Error: network gIB not found.\n"
+    )
+    found = explained(log).answer
+    assert "newer glibc" in found.sentence and found.lines[0].line == 2
+
+    alone = explained(log.splitlines(keepends=True)[2]).answer
+    assert alone.sentence.startswith("NCCL_NET or NCCL_NET_PLUGIN names a network that does not start")
+
+
 POD_IDENTITY = "pod-id-link0:169.254.170.23<0>"
 
 

@@ -53,6 +53,28 @@ def test_missing_ranks_are_named_with_their_hosts_as_far_as_lines_show_them(log,
     assert (said in text(document(analysed(log)), width=200)) and ("not in the log" in said) is bool(said)
 
 
+def test_a_process_that_prints_no_communicator_is_the_missing_rank():
+    log = "".join(line for line in TWO.splitlines(keepends=True) if not line.startswith("gpu02:4111:"))
+    late = info("gpu02:4111", 3, "NCCL_SOCKET_IFNAME set by environment to eth0")
+    (job,) = analysed(log + late).jobs
+
+    assert job.missing is not None and job.missing.processes == ("gpu02:4111",)
+    assert missing_words(job.missing).startswith("rank 11 does not start: gpu02:4111 prints")
+    without_channels = "".join(
+        line for line in (log + late).splitlines(keepends=True) if " via " not in line
+    )
+    assert summary(analysed(without_channels)) == "no channel line: ranks wait for gpu02:4111"
+
+
+def test_of_two_such_processes_none_is_known_to_be_the_missing_rank():
+    log = "".join(line for line in TWO.splitlines(keepends=True) if not line.startswith("gpu02:4111:"))
+    late = "".join(
+        info(f"gpu02:{pid}", 3, "NCCL_SOCKET_IFNAME set by environment to eth0") for pid in (4111, 9999)
+    )
+    (job,) = analysed(log + late).jobs
+    assert job.missing is not None and job.missing.processes == () and job.missing.hosts == ()
+
+
 def test_ranks_are_counted_where_their_numbers_are_of_several_communicators():
     """Two ranks print number 0: which ones of the largest communicator are missing is not known."""
     start = (

@@ -41,6 +41,10 @@ BEHIND = {
 """Causes that bring others about: by each cause, those that it brings about."""
 
 
+OF_A_PEER = ("retry-exceeded",)
+"""What a process reports of a peer that does not answer. Why is open: the peer may have stopped first."""
+
+
 def brings_about(deeper: str, code: str) -> bool:
     """Whether a cause brings another one about."""
     if code in BEHIND.get(deeper, ()):

@@ -17,7 +17,7 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
-from gdrkit.explain.chains import brings_about, refuses
+from gdrkit.explain.chains import OF_A_PEER, brings_about, refuses
 from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
@@ -52,7 +52,7 @@ from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.uncoded_lines import other_line
+from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.explain.used_gpus import gpus_beside
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
@@ -86,13 +86,15 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
     machines = [replace(one, known=(*one.known, *rates[one.name])) for one in machines]
     other = other_line(text.lines, one_host=about.one_host)
+    brought = other.brings if other is not None else ()
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    brought = other.brings if other is not None else ()
     found = tuple(one for one in ranked(shown, about) if one.code not in brought)
+    if found and found[0].code in OF_A_PEER and (first := stopped_first(text.lines, found[0].lines)):
+        other, found = first, found[1:]
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))

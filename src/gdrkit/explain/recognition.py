@@ -8,13 +8,14 @@ from gdrkit.explain.lines import is_machine, is_record
 from gdrkit.formats.regex import regex
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
+from gdrkit.messages.torch_watchdog import watchdog_record
 
 
 def is_output(text: str, *, fenced: bool = False) -> bool:
     """Whether a line has the form of a program's output, or has a known message after nothing but a prefix.
 
     In a code block, and after the time of a log, any text may precede a message."""
-    if is_machine(text) or form_of(text, None) is not None:
+    if is_machine(text) or form_of(text, None) is not None or watchdog_record(text) is not None:
         return True
     return is_message(text, fenced=fenced or is_record(text))
 

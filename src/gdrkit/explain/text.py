@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.chains import OF_A_PEER
 from gdrkit.explain.explanation import (
     ASKED,
     FAR_AWAY,
@@ -146,6 +147,8 @@ def _is_item(step: str) -> bool:
 def _head(answer: Answer) -> str:
     if answer.kind is not AnswerKind.CAUSE:
         return HEADS[answer.kind]
+    if answer.cause in OF_A_PEER:
+        return HEADS[AnswerKind.ELSEWHERE]
     return {
         Sureness.CERTAIN: "The cause",
         Sureness.LIKELY: "Most likely cause",

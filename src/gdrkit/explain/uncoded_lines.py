@@ -9,13 +9,16 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit import catalogue
+from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.unexplained import is_raised, reports_failure
+from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Match
+from gdrkit.messages.process_ends import is_raised, own_end
+from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 
 
 class OtherLine(Struct, frozen=True):
@@ -35,6 +38,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
     ranks of the jobs are on one host."""
     found = (
+        *_stalled(lines),
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
@@ -57,6 +61,27 @@ def _warns(text: str) -> bool:
 
 
 WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
+
+
+def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -> OtherLine | None:
+    """The first line by which a process stopped by itself, above all of these lines; None without one."""
+    first = min((line.line for line in before), default=0)
+    for line in lines:
+        if line.number >= first:
+            return None
+        if (meaning := own_end(line.text, catalogue.match(line.text))) is not None:
+            return OtherLine(line, meaning.words, meaning.todo, BY_LINE)
+    return None
+
+
+def _stalled(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+    """What the watchdogs of PyTorch's ranks show together, where several print something."""
+    printed = {line.number: line for line in lines if _is_printed(line)}
+    found = ((number, watchdog_record(line.text)) for number, line in printed.items())
+    stall = stalled((number, record) for number, record in found if record is not None)
+    if stall is not None:
+        line = printed[stall.position]
+        yield OtherLine(line, stall.words, stall.todo, WEIGHTS[stall.effect])
 
 
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")

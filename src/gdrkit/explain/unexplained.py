@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats.regex import regex
+from gdrkit.messages.process_ends import is_raised
 
 _FAILS = regex(
     r"\b(?:errors?|fatal|fail(?:ed|s|ure)?|undefined|unsupported|cannot|can't|could ?n[o']t|unable"
@@ -17,8 +18,6 @@ _FAILS = regex(
     r"|assert\w*|invalid|timed out|timeout|aborted|killed|traceback|segmentation fault)\b",
     re.IGNORECASE,
 )
-_RAISED = regex(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
-"""The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _ABILITY = regex(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 """A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure."""
 _FLAGS = regex(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
@@ -55,11 +54,6 @@ def reports_failure(line: TextLine) -> bool:
         return False
     text = line.text[:LINE_CHARACTERS]
     return _FAILS.search(text) is not None and _HARMLESS.search(text) is None
-
-
-def is_raised(text: str) -> bool:
-    """Whether a line is the last one of a Python traceback."""
-    return _RAISED.match(text) is not None
 
 
 def unexplained(lines: Iterable[TextLine]) -> QuotedLine | None:

@@ -23,6 +23,7 @@ from gdrkit.explain.recognition import is_output
 from gdrkit.formats.container_log import CRI
 from gdrkit.formats.log_store import logged_text
 from gdrkit.formats.regex import regex
+from gdrkit.messages.torch_watchdog import watchdog_record
 
 MOST_WRAPPERS = 5
 """Wrappers around one line at most: a collector's JSON, a runtime's time, a launcher's tag, and more."""
@@ -39,8 +40,8 @@ def unwrap(text: str, *, fenced: bool = False) -> UnwrappedLine:
     """The line inside all wrappers if a program printed it; else the text itself, with HTML entities and
     tags decoded."""
     plain = _without_markup(text)
-    if is_machine(plain) or form_of(plain, None) is not None:
-        return UnwrappedLine(plain)
+    if is_machine(plain) or form_of(plain, None) is not None or watchdog_record(plain) is not None:
+        return UnwrappedLine(plain)  # with the rank in front of what PyTorch prints
     inner, host = plain, ""
     for _ in range(MOST_WRAPPERS):
         unwrapped = _once(inner)

@@ -117,32 +117,7 @@ def summary(found: JobAnalysis) -> str:
     """The verdict in one line of at most 80 characters."""
     counts = found.counts
     if not (counts.direct or counts.bounced or counts.socket):
-        if counts.nvlink:
-            legs = plural(counts.nvlink, "leg")
-            return clip(
-                f"{plural(counts.ranks, 'rank')}: {legs} over NVLink (MNNVL), none over a NIC", WIDTH
-            )
-        if decided := _decided(found):
-            return decided
-        if found.ucx is not None:
-            return clip(found.ucx.claim, WIDTH)
-        if found.errors:
-            words = found.errors[0].words
-            return clip(f"no channel over a network; {words.partition('NCCL WARN ')[2] or words}", WIDTH)
-        if found.diagnostics is not None:
-            return clip(found.diagnostics.summary, WIDTH)
-        if local := _of_one_host(found.jobs):
-            return clip(local, WIDTH)
-        if not found.logged.nccl:
-            return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
-        if found.logged.channels:
-            return "no channel leaves its node: the logs do not show the network"
-        if found.damaged:
-            lines = "1 line is" if found.damaged == 1 else f"{found.damaged} lines are"
-            return f"no channel line can be read: {lines} cut, or in a form that gdr does not know"
-        if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
-            return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
-        return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
+        return _without_legs(found)
     of = f"{at_least(found.jobs)}{counts.expected}"
     if found.state == "unknown" and counts.unknown:
         verb = "is" if counts.unknown == 1 else "are"
@@ -160,7 +135,45 @@ def summary(found: JobAnalysis) -> str:
     if counts.bounced or not shown:
         shown.insert(0, f"{counts.bounced} through host memory")
     shown.insert(0, f"{counts.direct} direct")
-    return clip(f"{ranks}: {', '.join(shown)}", WIDTH)
+    then = "; then errors" if found.state == "active" and found.errors else ""
+    return clip(f"{ranks}: {', '.join(shown)}{then}", WIDTH)
+
+
+def _without_legs(found: JobAnalysis) -> str:
+    """The verdict in one line where no channel goes over a NIC or TCP."""
+    if found.counts.nvlink:
+        legs = plural(found.counts.nvlink, "leg")
+        return clip(
+            f"{plural(found.counts.ranks, 'rank')}: {legs} over NVLink (MNNVL), none over a NIC", WIDTH
+        )
+    if decided := _decided(found):
+        return decided
+    if found.ucx is not None:
+        return clip(found.ucx.claim, WIDTH)
+    if found.errors:
+        first = found.errors[0]
+        if first.todo:
+            return clip(f"no network channel; {first.meaning}", WIDTH)
+        words = first.words.partition("NCCL WARN ")[2] or first.words
+        return clip(f"no channel over a network; {words}", WIDTH)
+    if mixed := next((one for one in found.findings if one.code == "versions-differ-between-ranks"), None):
+        return clip(f"no network channel; {mixed.seen}", WIDTH)
+    if found.diagnostics is not None:
+        return clip(found.diagnostics.summary, WIDTH)
+    if local := _of_one_host(found.jobs):
+        return clip(local, WIDTH)
+    if not found.logged.nccl:
+        return "no line of NCCL: give the output of a job that ran with NCCL_DEBUG=INFO"
+    if found.logged.channels:
+        return "no channel leaves its node: the logs do not show the network"
+    if found.damaged:
+        lines = "1 line is" if found.damaged == 1 else f"{found.damaged} lines are"
+        return f"no channel line can be read: {lines} cut, or in a form that gdr does not know"
+    if late := next((job.missing for job in found.jobs if job.missing and job.missing.processes), None):
+        return clip(f"no channel line: ranks wait for {', '.join(late.processes)}", WIDTH)
+    if len({rank.process.rpartition(":")[0] for job in found.jobs for rank in job.ranks}) > 1:
+        return "no channel line: the log ends, or is cut, before NCCL connects its ranks"
+    return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
 
 
 def _is_refused(found: JobAnalysis) -> bool:

@@ -9,9 +9,10 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.gpu_names import left_by
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
+from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress, WatchdogRecord, stalled
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
-from gdrkit.programs.nccl.log_records import REGISTRATION, Clique, Fabric, Failure, Variable, Warned
+from gdrkit.programs.nccl.log_records import OWN_END, REGISTRATION, Clique, Fabric, Failure, Variable, Warned
 from gdrkit.programs.nccl.network_messages import (
     FAILED_STEPS,
     NO_CHANNEL,
@@ -21,6 +22,7 @@ from gdrkit.programs.nccl.network_messages import (
 )
 from gdrkit.report.pages import code_page
 
+COMPLETION = "completion"
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr", REGISTRATION)
 """Calls without which there is no direct path."""
 
@@ -35,22 +37,25 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
                 continue
             kind = failure.call, failure.number, failure.vendor_error, _meaning(failure)
             found[kind].append((process.name, failure, entry))
-    made = []
+    made: list[tuple[bool, JobError]] = []
     for (call, number, vendor, known), seen in found.items():
         first = min((entry for _, _, entry in seen), key=lambda entry: entry.position)
         products = [gathered.products(gathered.processes[name]) for name, _, _ in seen]
         codes = left_by(known.causes, frozenset().union(*products) if all(products) else ())
-        made.append(
-            JobError(
-                call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
-                ranks=len({name for name, _, _ in seen}),
-                count=sum(max(1, entry.count) for _, _, entry in seen),
-                line=gathered.where(first.position), words=first.words,
-            )
+        error = JobError(
+            call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
+            ranks=len({name for name, _, _ in seen}),
+            count=sum(max(1, entry.count) for _, _, entry in seen),
+            line=gathered.where(first.position), words=first.words, todo=known.todo,
         )  # fmt: skip
+        made.append((known.follows, error))
     made += _warned(gathered)
-    made += _fabric(gathered)
-    return sorted(made, key=lambda error: (not error.codes and bool(error.meaning), error.line))
+    made += ((False, error) for error in _fabric(gathered))
+    made += _stalled(gathered)
+    if not any(follows or error.call == COMPLETION for follows, error in made):
+        made = [one for one in made if one[1].call != OWN_END]  # nothing shows that the job ended by it
+    order = sorted(made, key=lambda one: (one[0], one[1].call != OWN_END, one[1].line))
+    return [error for _, error in order]
 
 
 _Kind = tuple[str, int | None, int | None, FailureMeaning]
@@ -63,22 +68,50 @@ def _meaning(failure: Failure) -> FailureMeaning:
     return failing(failure.call, failure.number, routable=failure.routable)
 
 
-def _warned(gathered: GatheredRanks) -> Iterator[JobError]:
-    """Warnings of which the messages of programs know the causes."""
+def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
+    """Warnings of which the messages of programs know the causes or the meaning, each with whether it
+    follows from another error."""
     found: dict[Warned, list[tuple[str, TallyEntry]]] = defaultdict(list)
     for process in gathered.processes.values():
         for warned, entry in process.all(Warned).items():
-            found[warned].append((process.name, entry))
+            if warned.program != OWN_END or not process.name:  # these lines have no frame
+                found[warned].append((process.name, entry))
     for warned, seen in found.items():
         first = min((entry for _, entry in seen), key=lambda entry: entry.position)
-        proves = warned.decides and len(warned.causes) == 1
-        yield JobError(
-            call=warned.program, number=None, vendor_error=None,
-            meaning=code_page(warned.causes[0])[0] if proves else "a warning that does not prove its cause",
+        known = warned.meaning
+        if known is not None:
+            words = known.words
+        elif warned.decides and len(warned.causes) == 1:
+            words = code_page(warned.causes[0])[0]
+        else:
+            words = "a warning that does not prove its cause"
+        error = JobError(
+            call=warned.program, number=None, vendor_error=None, meaning=words,
             codes=warned.causes, ranks=len({name for name, _ in seen}),
             count=sum(max(1, entry.count) for _, entry in seen), line=gathered.where(first.position),
-            words=first.words, decides=warned.decides,
+            words=first.words, decides=warned.decides or known is not None,
+            todo="" if known is None else known.todo,
         )  # fmt: skip
+        yield known is not None and known.effect == "follows", error
+
+
+def _stalled(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
+    """What the watchdogs of PyTorch's ranks show together."""
+    lines: dict[int, WatchdogRecord] = {}
+    words: dict[int, str] = {}
+    for process in gathered.processes.values():
+        some = (process.all(Operation), process.all(Progress), process.all(Lagging))
+        for found, entry in (one for records in some for one in records.items()):
+            lines[entry.position], words[entry.position] = found, entry.words
+    stall = stalled(lines.items())
+    if stall is not None:
+        error = JobError(
+            call="watchdog", number=None, vendor_error=None, meaning=stall.words, codes=(),
+            ranks=len({one.process for one in lines.values() if not isinstance(one, Lagging)}) or 1,
+            count=len(lines), line=gathered.where(stall.position), words=words[stall.position],
+            todo=stall.todo,
+        )  # fmt: skip
+        yield stall.effect == "follows", error
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------

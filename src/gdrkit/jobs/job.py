@@ -112,6 +112,7 @@ class MissingRanks(Struct, frozen=True, kw_only=True):
     numbers: str  # 8-15; "" if the log does not number them
     hosts: tuple[str, ...]  # hosts that a line names for them
     other_hosts: int | None  # hosts of the job without any line; null: no line counts the hosts
+    processes: tuple[str, ...] = ()  # host:pid of those that print lines of NCCL, and none of a communicator
 
 
 class JobPart(Struct, kw_only=True):
@@ -167,12 +168,13 @@ class JobError(Struct, frozen=True, kw_only=True):
     number: int | None
     vendor_error: int | None
     meaning: str
-    codes: tuple[Code, ...]  # possible causes; () if it only follows from another error
+    codes: tuple[Code, ...]  # possible causes; () if it follows from another error, or is not about the path
     ranks: int
     count: int
     line: LogLineNumber  # the first
     words: str
     decides: bool = True  # if it has a single code, that is proven
+    todo: str = ""  # what to do where it has no code
 
 
 class MisleadingLine(Struct, frozen=True, kw_only=True):

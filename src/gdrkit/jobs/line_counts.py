@@ -18,10 +18,13 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.ucx_tables import TableLines
+from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
+from gdrkit.messages.torch_watchdog import Operation, Progress, watchdog_record
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, record
 from gdrkit.programs.nccl.log_records import (
+    OWN_END,
     REGISTRATION,
     Communicator,
     Failure,
@@ -180,6 +183,8 @@ class Tally:
         found = record(message)
         if warns and (found is None or isinstance(found, Plugin)):
             found = _warned(message) or found
+        if found is None and prefix.device is None:
+            found = watchdog_record(text) or _own_end(text)
         if found is None:
             if prefix.device is None:
                 if (named := named_gpu(text)) is not None:
@@ -269,17 +274,30 @@ class Tally:
 
 
 def _warned(message: str) -> Warned | None:
-    """What another warning of NCCL or of a plugin means; None if its causes are not known."""
+    """What another warning of NCCL or of a plugin means; None if that is not known."""
     from gdrkit import catalogue  # all messages: large, and needed for few logs
     from gdrkit.messages import registration
 
-    found = catalogue.match(message)
+    found = catalogue.match(f"NCCL WARN {message}")  # some rows are about warnings alone
+    meaning = None if found is None else found.message.meaning
+    if found is not None and meaning is not None and meaning.effect in ("failure", "follows"):
+        return Warned(found.message.program, (), decides=False, meaning=meaning)
     if found is None or not found.causes:
         causes = registration.causes(message)
         what = REGISTRATION if causes and not _of_host_memory(message) else "nccl"
         return Warned(what, causes, decides=False) if causes else None
     row = found.message
     return Warned(row.program, found.causes, row.decides and not row.hides_error)
+
+
+def _own_end(text: str) -> Warned | None:
+    """That a process stopped by itself; None if a line does not show that."""
+    from gdrkit import catalogue
+
+    if own_end(text, None) is None:
+        return None
+    meaning = own_end(text, catalogue.match(text))
+    return None if meaning is None else Warned(OWN_END, (), decides=False, meaning=meaning)
 
 
 def _of_host_memory(message: str) -> bool:
@@ -292,6 +310,8 @@ def _unit_of(prefix: Frame, found: NcclRecord) -> LogUnit:
     """The origin of a record that is not a channel."""
     if isinstance(found, Communicator) and not prefix.process:
         return _anonymous(found.rank)
+    if isinstance(found, Operation | Progress):
+        return _anonymous(found.process)
     return LogUnit(prefix.process, None if isinstance(found, Version) else prefix.device)
 
 
@@ -331,14 +351,25 @@ _BARE = regex(
 """Messages that people paste without the frame, and lines that name a GPU."""
 
 
+_ENDS = (b"Error: ", b"Exception: ", b"exitcode", b"didn't join", b"lagging ranks", b"missing ranks: {")
+"""What lines have that show that a process stopped by itself, or which did not join the others."""
+
+
+def _ending(shapes: list[bytes]) -> list[bytes]:
+    """Those of many lines that have one of these. Most texts have none: all lines are searched at once."""
+    whole = b"\n".join(shapes)
+    marks = [mark for mark in _ENDS if mark in whole]
+    return [shape for shape in shapes if any(mark in shape for mark in marks)] if marks else []
+
+
 def _candidates(shapes: set[bytes]) -> list[bytes]:
     """The lines that may have a known form."""
-    found = []
+    found: list[bytes] = []
+    others: list[bytes] = []
     for shape in shapes:
         at = shape.find(MARK)
         if at < 0:
-            if b"NCCL" in shape or _BARE.match(shape):
-                found.append(shape)
+            (found if b"NCCL" in shape or _BARE.match(shape) else others).append(shape)
             continue
         kind = shape[at + 11 : at + 15]
         if kind not in WANTED:
@@ -346,7 +377,7 @@ def _candidates(shapes: set[bytes]) -> list[bytes]:
         if (kind == b"NET/" and b" mtu " in shape) or (kind == b"Conn" and b"Connected to" in shape):
             continue
         found.append(shape)
-    return found
+    return found + _ending(others)
 
 
 FEW = 8

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import LegCounts, MisleadingLine
 from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.network_messages import NO_PLUGIN
 
 Test = Callable[[nccl_records.NcclRecord, LegCounts], str]
 
@@ -60,11 +61,14 @@ REMARKS = {
 """Lines that are neither a failure nor the whole truth, by their form."""
 
 
+WITHOUT_PLUGIN = "normal: without a plugin, or with one of another version, NCCL uses its own network code"
+
+
 def _plugin(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
     if not isinstance(found, nccl_records.Remark):
         return ""
     if found.form == "no-plugin":
-        return "normal: without a plugin, or with one of another version, NCCL uses its own network code"
+        return WITHOUT_PLUGIN
     return REMARKS.get(found.form, "")
 
 
@@ -107,7 +111,15 @@ def misleading(gathered: GatheredRanks, counts: LegCounts) -> list[MisleadingLin
 
 def _all(gathered: GatheredRanks, counts: LegCounts) -> Iterator[tuple[str, TallyEntry]]:
     for process in gathered.processes.values():
+        lacks_plugin = _lacks_plugin(process)
         for kind, test in TESTS.items():
             for record, entry in process.records.get(kind, {}).items():
-                if truth := test(record, counts):
+                truth = test(record, counts)
+                if truth and not (lacks_plugin and truth == WITHOUT_PLUGIN):
                     yield truth, entry
+
+
+def _lacks_plugin(process: JobProcess) -> bool:
+    """Whether a process needs a plugin that it does not find, or has one that cannot be loaded."""
+    needed = any(failure.call == NO_PLUGIN for failure in process.all(nccl_records.Failure))
+    return needed or any(warned.program == NO_PLUGIN for warned in process.all(nccl_records.Warned))

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.formats.plural import plural
-from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobPart, MissingRanks
 from gdrkit.programs.nccl.log_records import GpuName, Placement
 
+NAMED = 8
+"""Processes that are named one by one."""
 MOST_RANKS = 100_000
 """The largest job of which ranks are named: a number in a log can be any."""
 
@@ -21,12 +23,13 @@ def missing_ranks(gathered: GatheredRanks, job: JobPart, *, alone: bool) -> Miss
     count = (job.expected or 0) - len(job.ranks)
     if count <= 0:
         return None
-    hosts = {*_short_hosts(gathered, job), *(_listed_hosts(gathered, job, count) if alone else ())}
+    silent = _silent(gathered, job, count) if alone else []
     return MissingRanks(
         count=count,
         numbers=_numbers(job),
-        hosts=tuple(sorted(hosts)),
+        hosts=tuple(sorted({*_short_hosts(gathered, job), *(one.host for one in silent)})),
         other_hosts=_other_hosts(gathered, job),
+        processes=tuple(one.name for one in silent if not one.all(GpuName)) if len(silent) == count else (),
     )
 
 
@@ -67,13 +70,12 @@ def _other_hosts(gathered: GatheredRanks, job: JobPart) -> int | None:
     return max(0, nodes.pop() - len(hosts))
 
 
-def _listed_hosts(gathered: GatheredRanks, job: JobPart, count: int) -> set[str]:
-    """The hosts of processes that the head of nccl-tests lists, and that print nothing after it."""
+def _silent(gathered: GatheredRanks, job: JobPart, count: int) -> list[JobProcess]:
+    """The processes that print nothing of a communicator: the head of nccl-tests lists them, or they print
+    NCCL's first lines. None, if they are more than the ranks that a job lacks."""
     known = {rank.process for rank in job.ranks}
-    silent = [
-        one for one in gathered.processes.values() if one.host and one.name not in known and one.all(GpuName)
-    ]
-    return {one.host for one in silent} if len(silent) <= count else set()
+    silent = [one for one in gathered.processes.values() if one.host and one.name not in known]
+    return silent if len(silent) <= count else []
 
 
 def missing_words(missing: MissingRanks) -> str:
@@ -85,5 +87,11 @@ def missing_words(missing: MissingRanks) -> str:
     places = list(missing.hosts)
     if missing.other_hosts:
         places.append(f"{plural(missing.other_hosts, 'host')} without a line")
+    if missing.processes:
+        some, verb = ", ".join(missing.processes[:NAMED]), "does" if one else "do"
+        return (
+            f"{what} {verb} not start: {some} {'prints' if one else 'print'} NCCL's first lines, and no Init"
+            " START. Look at what the program does there: the others wait for it"
+        )
     where = f": {'it is' if one else 'they are'} on {' and '.join(places)}" if places else ""
     return f"{what} {'is' if one else 'are'} not in the log{where}"

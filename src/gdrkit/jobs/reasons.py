@@ -17,7 +17,7 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.gpu_names import OF_HARDWARE, left_by
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.messages.verbs_failures import OPEN_DEVICE
-from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
+from gdrkit.programs.aws_ofi_nccl.messages import NO_EFA, NO_GDR
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.messages import NO_IB_DEVICE, NO_NET_GDR, OF_ONE_NIC
 from gdrkit.programs.nccl.network_messages import FAILED_STEPS
@@ -27,6 +27,8 @@ from gdrkit.verdict.makers import needs_nvidia
 
 _EC2 = regex(r"NET/OFI Running on \S{1,60} platform")
 """aws/aws-ofi-nccl src/platform-aws.cpp: of EC2 alone, by the type of the instance."""
+_OVER_IP = regex(r"NET/OFI Selected [Pp]rovider is (tcp|sockets|udp)\b")
+"""aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp: without EFA, libfabric offers providers that copy."""
 ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
 """Stands for the name of a device, in the text of reasons that differ in nothing else."""
 LOCAL_ID = (1 << 56) - 1
@@ -192,6 +194,10 @@ class ReasonFinder:
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
                 yield LegReason(remark.text, NO_GDR, self.gathered.where(entry.position))
+        for plugin, entry in process.all(nccl_records.Plugin).items():
+            if provider := _OVER_IP.match(plugin.text):
+                text = f"libfabric finds no EFA device: its provider is {provider[1]}, over the kernel"
+                yield LegReason(text, NO_EFA, self.gathered.where(entry.position))
 
     def _is(self, pair: nccl_records.PairLine, rank: Rank, leg: Leg) -> bool:
         """Whether a line about a pair is about this GPU, device and direction.

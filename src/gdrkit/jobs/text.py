@@ -229,6 +229,8 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
         for code in error.codes[:1]:
             if code not in found:
                 yield 6, "", f"next: {_page_of(code)}"
+        if error.todo and not error.codes:
+            yield 6, "", f"next: {error.todo}"
     yield 0, "", ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
+from gdrkit.messages.torch_watchdog import TIMED_OUT
 
 _SMALL_DEV_SHM = Meaning(
     "The shared memory of the container (/dev/shm) is too small for NCCL",
@@ -12,12 +13,6 @@ _NO_INTERFACE = Meaning(
     "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
     "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
 )
-_TIMED_OUT = Meaning(
-    "A collective operation did not finish in time; the line does not say why",
-    "Look for the first error of all ranks; without one, find the rank that did not arrive",
-    effect="follows",
-)
-
 _WRONG_VALUES = Meaning(
     "nccl-tests found wrong values in the result: data was corrupted on its way or in a GPU's memory",
     "Do not use this path. Repeat the run on fewer GPUs and hosts until one is left that fails, look there"
@@ -96,7 +91,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "Watchdog caught collective operation timeout",
-        meaning=_TIMED_OUT,
+        meaning=TIMED_OUT,
         source="PyTorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
         open_end=True,
         sample="[rank3]:[E1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
@@ -197,6 +192,17 @@ ROWS = (
     ),
     MessageTemplate(
         "nccl",
+        r"{:[Cc]}onnect{: to|ing to address} 172.17.0.{:\d+<\d+> (?:failed|returned)}",
+        meaning=Meaning(
+            "NCCL tries an address of Docker's default bridge (docker0), which leads to no other host",
+            "Set NCCL_SOCKET_IFNAME to the interface that connects the hosts, or to ^docker0,lo",
+        ),
+        source="NCCL src/misc/socket.cc; docs.docker.com, the default bridge is 172.17.0.0/16",
+        open_end=True,
+        sample="NCCL WARN socketPollConnect: Connect to 172.17.0.1<3> returned 111(Connection refused)",
+    ),
+    MessageTemplate(
+        "nccl",
         r"{:[Cc]}onnect{: to|ing to address} {:\S+} {:(?:failed|returned)\b.{0,40}}"
         r"{:refused|No route|timed out|unreachable}",
         meaning=Meaning(
@@ -282,8 +288,7 @@ ROWS = (
         ),
         source="NCCL src/misc/cudawrap.cc",
         open_end=True,
-        sample="n1:1:2 [1] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so "
-        "(NCCL_CUDA_PATH='')",
+        sample="n1:1:2 [1] NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='')",
     ),
     MessageTemplate(
         "kernel",

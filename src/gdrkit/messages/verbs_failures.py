@@ -46,6 +46,7 @@ class FailureMeaning(Struct, frozen=True):
     meaning: str
     causes: tuple[str, ...] = ()  # likeliest first
     follows: bool = False  # it follows from another error, whose message has the reason
+    todo: str = ""  # where it has no cause
 
 
 _NO_REGISTRATION = FailureMeaning("kernel or driver does not support dma-buf registration", NO_DMABUF)

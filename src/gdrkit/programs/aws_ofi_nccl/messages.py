@@ -22,6 +22,8 @@ _ofi = functools.partial(MessageTemplate, "aws-ofi-nccl", open_end=True)
 _DMABUF = "aws/aws-ofi-nccl src/nccl_ofi_dmabuf.cpp"
 NO_GDR = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused")
 """Why the plugin gets no GPUDirect RDMA from libfabric."""
+NO_EFA = ("rdma-device-not-in-container", "no-rdma-device")
+"""Why libfabric offers the plugin a provider over TCP or UDP instead of EFA."""
 
 _efa = functools.partial(MessageTemplate, "efa", open_end=True)
 _DRIVER = "amzn/amzn-drivers kernel/linux/efa/src"
@@ -138,7 +140,7 @@ ROWS = (
     ),
     _ofi(
         r"Selected {word:[Pp]rovider} is {provider:tcp|sockets|udp}",
-        ("rdma-device-not-in-container", "no-rdma-device"),
+        NO_EFA,
         source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric found no EFA device here",
         decides=False, leads=True,
         sample="n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)",

@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gdrkit.messages.message import Match
+from gdrkit.messages.message import Match, Meaning
+from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress
 from gdrkit.programs.nccl.diagnostic_records import (
     DiagnosticEnd,
     DiagnosticHeader,
@@ -219,12 +220,17 @@ REGISTRATION = "registration"
 """What failed in a warning that memory cannot be registered, in the words of any plugin."""
 
 
-class Warned(Struct, frozen=True):
-    """A warning of another form, of which the messages of all programs know the causes."""
+OWN_END = "process"
+"""What failed where a process stopped by an error of its own."""
 
-    program: str  # or REGISTRATION
+
+class Warned(Struct, frozen=True):
+    """A warning of another form, of which the messages of all programs know the causes, or what it means."""
+
+    program: str  # or REGISTRATION, or OWN_END
     causes: tuple[str, ...]
     decides: bool  # if it has a single cause, it proves that
+    meaning: Meaning | None = None  # of one that is not about the direct path
 
 
 class AsyncEvent(Struct, frozen=True):
@@ -301,7 +307,7 @@ NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
     | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
     | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName
-    | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine
+    | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine | Operation | Progress | Lagging
 )  # fmt: skip
 
 

@@ -234,12 +234,6 @@ ROWS = (
         r"Successfully loaded external {:(?:network )?}plugin {text:\S+}",
         make=lambda m: records.Plugin(m.values["text"]),
     ),
-    _line(  # a plugin without ncclNetPlugin_v9 may have another version of the symbol
-        r"NET/Plugin{: ?:(?=.*plugin) ?.*"
-        r"(?:No plugin found|Could not find|Using internal|Failed to find).*}",
-        make=_remark("no-plugin"),
-        sample="NET/Plugin : Using internal network plugin.",
-    ),
     _line(
         r"NET/IB : Using{: ?}{devices:.*?}{:(?:; OOB|$)}",
         make=_hcas,

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from gdrkit.messages.message import Match, MessageTemplate
+from gdrkit.messages.message import Effect, Match, Meaning, MessageTemplate
 from gdrkit.messages.verbs_failures import OPEN_DEVICE, FailureMeaning
 from gdrkit.programs.nccl import log_records as records
 
@@ -28,7 +28,10 @@ MANY_RAILS, PARTITION = "rails and planes", "partition key"
 
 FAILED_STEPS: dict[str, FailureMeaning] = {
     NO_PLUGIN: FailureMeaning(
-        "NCCL_NET or NCCL_NET_PLUGIN names a network that does not start here: the job stops"
+        "NCCL_NET or NCCL_NET_PLUGIN names a network that does not start here: the job stops",
+        follows=True,  # from what keeps the plugin from loading, if a line shows that
+        todo="Install the plugin of that network in the image and put its folder into LD_LIBRARY_PATH, or "
+        "unset NCCL_NET and NCCL_NET_PLUGIN; lines with NET/Plugin say why it does not load",
     ),
     NO_CHANNEL: FailureMeaning(
         "NVLink between hosts needs an IMEX channel (/dev/nvidia-caps-imex-channels), and the process has "
@@ -47,21 +50,34 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
         "CUDA refuses memory that other hosts can open: IMEX channel not permitted, or IMEX not running",
         ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready"),
     ),
-    NIC_COUNTS: FailureMeaning("a NIC is missing on some rank: NCCL_IB_HCA, a container or a link differs"),
-    LINK_LAYERS: FailureMeaning("InfiniBand and RoCE ports cannot be connected: NCCL_IB_HCA selects both"),
+    NIC_COUNTS: FailureMeaning(
+        "a NIC is missing on some rank: NCCL_IB_HCA, a container or a link differs",
+        todo="Compare `ibv_devinfo` and NCCL_IB_HCA on all hosts, in the containers of the job",
+    ),
+    LINK_LAYERS: FailureMeaning(
+        "InfiniBand and RoCE ports cannot be connected: NCCL_IB_HCA selects both",
+        todo="Name the NICs of one link type in NCCL_IB_HCA; `ibv_devinfo` shows the link layer of each",
+    ),
     OPEN_DEVICE: FailureMeaning(
         "the device exists, but the process may not open it",
         ("rdma-device-not-in-container", "verbs-provider-mismatch"),
     ),
     MANY_RAILS: FailureMeaning(
-        "NCCL_IB_HCA or a topology file numbers more rails or planes than NCCL has room for"
+        "NCCL_IB_HCA or a topology file numbers more rails or planes than NCCL has room for",
+        todo="Number the rails and planes in NCCL_IB_HCA or the topology file from 0, without gaps",
     ),
-    PARTITION: FailureMeaning("the port is not in the partition of NCCL_IB_PKEY_VALUE"),
+    PARTITION: FailureMeaning(
+        "the port is not in the partition of NCCL_IB_PKEY_VALUE",
+        todo="Set it to a key in /sys/class/infiniband/*/ports/*/pkeys, or ask for the partition at the "
+        "subnet manager",
+    ),
     FATAL_EVENT: FailureMeaning(
-        "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic"
+        "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic",
+        todo="Compare `ibv_devinfo` (active_mtu) at both ends, and run gdr doctor there for ACS",
     ),
 }
-"""What it means that a step of the start fails, by its name in records.Failure."""
+"""What it means that a step of the start fails, by its name in records.Failure. One without a cause has what
+to do."""
 
 
 def _failure(name: str) -> Callable[[Match], records.Failure]:
@@ -70,8 +86,22 @@ def _failure(name: str) -> Callable[[Match], records.Failure]:
 
 
 def _step(step: str, template: str, **row: Any) -> MessageTemplate:
-    """A line that names a failed step, with the causes of that step."""
-    return _line(template, FAILED_STEPS[step].causes, make=_failure(step), **row)
+    """A line that names a failed step, with its causes, or else what it means."""
+    known = FAILED_STEPS[step]
+    effect: Effect = "follows" if known.follows else "failure"
+    words = known.meaning[0].upper() + known.meaning[1:]
+    meaning = None if known.causes else Meaning(words, known.todo, effect)
+    return _line(template, known.causes, make=_failure(step), meaning=meaning, **row)
+
+
+_dlerror = functools.partial(_line, source="NCCL src/plugin/plugin_open.cc, src/net.cc before; dlopen(3)")
+
+
+def _unloadable(template: str, words: str, todo: str, **row: Any) -> MessageTemplate:
+    """A line with the error of the dynamic loader about a network plugin that is there."""
+    meaning = Meaning(f"NCCL's network plugin cannot be loaded: {words}", todo)
+    made = records.Warned(NO_PLUGIN, (), decides=False, meaning=meaning)
+    return _dlerror(template, meaning=meaning, make=lambda _: made, **row)
 
 
 def _remark(form: str) -> Callable[[Match], records.Remark]:
@@ -98,6 +128,37 @@ def _fabric(found: Match) -> records.Fabric:
 
 
 ROWS = (
+    # a plugin, or none
+    _unloadable(
+        r"NET/Plugin{: ?:.*version `GLIBC[\w.]*' not found} (required by {library:[^()]+})",
+        "it needs a newer glibc or libstdc++ than the image has",
+        "Use an image with a newer distribution, or a build of the plugin for this one; `ldd --version` in "
+        "the container shows its glibc",
+        sample="NET/Plugin: Plugin load returned 2 : /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' "
+        "not found (required by /usr/local/nvidia/lib64/libnccl-net.so) : when loading libnccl-net.so",
+    ),
+    _unloadable(
+        r"NET/Plugin{: ?:.*(?<![\w/.-])}{library:(?!lib\w*-net)lib[\w.+-]+}: cannot open shared object file",
+        "a library that it needs is not found",
+        "Install that library in the image, or put its folder into LD_LIBRARY_PATH; `ldd` of the plugin "
+        "shows all that are missing",
+        sample="NET/Plugin: libnccl-net.so: libfabric.so.1: cannot open shared object file: No such file or "
+        "directory",
+    ),
+    _unloadable(
+        r"NET/Plugin{: ?:.*(?:undefined symbol: |wrong ELF class|invalid ELF header|file too short"
+        r"|static TLS block|failed to map segment)}",
+        "the dynamic loader refuses it, or a library that it needs",
+        "Use a build of the plugin for this image, and one version of each library; `ldd -r` of the plugin "
+        "shows what does not fit",
+        sample="NET/Plugin: libnccl-net.so: /opt/lib/libnccl-net.so: undefined symbol: ncclDebugLog",
+    ),
+    _line(  # a plugin without ncclNetPlugin_v9 may have another version of the symbol
+        r"NET/Plugin{: ?:(?=.*plugin) ?.*"
+        r"(?:No plugin found|Could not find|Using internal|Failed to find).*}",
+        make=_remark("no-plugin"), source="NCCL src/plugin/plugin_open.cc",
+        sample="NET/Plugin : Using internal network plugin.",
+    ),
     # the network of a communicator, or none
     _line(r"Assigned NET plugin {text:\S.*?} to comm", make=_network, versions="2.27.3 and later"),
     _line(

@@ -1,0 +1,169 @@
+"""What failed in a job beside the direct path: plugins, TCP, processes that stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.jobs.document import document, exit_code, summary
+from gdrkit.jobs.text import text
+from tests.jobs.large_job import large_job
+from tests.jobs.samples import info, warn
+from tests.jobs.test_samples import analysed
+
+TWO = large_job(hosts=2)
+
+
+def page(log: str) -> str:
+    return text(document(analysed(log)), width=300)
+
+
+# -- jobs that fail before any channel -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "words"),
+    [
+        ("misc/socket.cc:550", "socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host)",
+         "does not reach the other host over TCP"),
+        ("misc/socket.cc:550", "socketPollConnect: Connect to 172.17.0.1<3> returned 111(... refused)",
+         "Docker's default bridge"),
+        ("bootstrap.cc:45", "Bootstrap : no socket interface found", "names none that is up"),
+        ("misc/shmutils.cc:87", "Error: failed to extend /dev/shm/nccl-Xh to 33030532 bytes, error",
+         "(/dev/shm) is too small"),
+        ("bootstrap.cc:77", "Message truncated : received 172 bytes instead of 64", "different jobs"),
+    ],
+)  # fmt: skip
+def test_a_warning_that_is_known_is_the_headline_and_has_its_step(place, line, words):
+    log = info("h1:7", 0, "Bootstrap: Using eth0:10.0.0.3<0>") + warn("h1:7", 0, place, line)
+    found = analysed(log)
+
+    assert "NCCL_DEBUG=INFO" not in summary(found) and summary(found).startswith("no network channel; ")
+    assert words in page(log) and f"next: {found.errors[0].todo}" in page(log)
+
+
+def test_two_versions_are_the_headline_of_a_job_without_a_channel():
+    line = "Mismatched NCCL version detected : rank 0 version 22105 rank 8 version 22703"
+    found = analysed(warn("h1:7", 0, "init.cc:1016", line))
+    assert summary(found).startswith("no network channel; Mismatched NCCL version")
+
+
+def test_of_errors_those_that_follow_come_last():
+    log = warn("h1:7", 0, "misc/socket.cc:49", "Net : Connection closed by remote peer 10.0.0.2<4>")
+    log += warn("h1:8", 1, "include/alloc.h:178", "Cuda failure 'out of memory'")
+    assert analysed(log).errors[0].words == "Cuda failure 'out of memory'"
+
+
+# -- plugins ---------------------------------------------------------------------------------------------
+
+GLIBC = (
+    "NET/Plugin: Plugin load returned 2 : /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.32' not found "
+    "(required by /usr/local/nvidia/lib64/libnccl-net.so) : when loading libnccl-net.so"
+)
+NOT_FOUND = "libnccl-net.so: cannot open shared object file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (GLIBC, "newer glibc"),
+        ("NET/Plugin : dlerror=/lib64/libc.so.6: version `GLIBC_2.34' not found (required by /x/l.so)"
+         " No plugin found (libnccl-net.so), using internal implementation", "newer glibc"),
+        ("NET/Plugin: libnccl-net-ofi.so: libfabric.so.1: cannot open shared object file: No such file or"
+         " directory", "a library that it needs"),
+        ("NET/Plugin: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+         "a library that it needs"),
+        ("NET/Plugin : Plugin load (libnccl-net.so) returned 2 : /x/libnccl-net.so: undefined symbol: ibv_x",
+         "dynamic loader refuses"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_cannot_be_loaded_is_no_misleading_line(line, words):
+    log = info("h1:7", 0, "NET/Plugin: No plugin found (libnccl-net.so)", line,
+               "NET/Plugin: Using internal network plugin.")  # fmt: skip
+    found = analysed(log + warn("h1:7", 0, "net.cc:579", "Error: network gIB not found."))
+
+    first, last = found.errors
+    assert "cannot be loaded" in first.meaning and words in first.meaning and first.todo
+    assert last.words == "Error: network gIB not found."
+    assert not found.misleading and "plugin cannot be loaded" in summary(found)
+
+
+def test_a_plugin_that_is_asked_for_and_not_found_is_no_misleading_line_either():
+    log = info("h1:7", 0, "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")
+    found = analysed(log + warn("h1:7", 0, "net.cc:579", "Error: network gIB not found."))
+    assert not found.misleading and "LD_LIBRARY_PATH" in found.errors[0].todo
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"NET/Plugin: Plugin load returned 2 : {NOT_FOUND} : when loading libnccl-net.so",
+        f"NET/Plugin : Plugin load (libnccl-net.so) returned 2 : {NOT_FOUND}",
+        f"NET/Plugin : dlerror={NOT_FOUND} No plugin found (libnccl-net.so), using internal implementation",
+        f"TUNER/Plugin: {GLIBC.removeprefix('NET/Plugin: ')}",
+    ],
+)
+def test_a_plugin_that_is_not_there_is_no_error(line):
+    log = info("h1:7", 0, line, "NET/Plugin: Using internal network plugin.")
+    found = analysed(log)
+    assert not found.errors and found.misleading[0].truth.startswith("normal")
+
+
+@pytest.mark.parametrize(("provider", "codes"), [("tcp", True), ("udp", True), ("efa", False)])
+def test_the_provider_of_libfabric_says_why_a_leg_is_not_direct(provider, codes):
+    log = info(
+        "h1:7", 0, f"NET/OFI Selected Provider is {provider} (found 1 nics)", "Using network AWS Libfabric",
+        "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/AWS Libfabric/0",
+    )  # fmt: skip
+    (why,) = document(analysed(log)).why_not_direct
+    assert (why.codes[:1] == ("rdma-device-not-in-container",)) is codes
+    assert (f"its provider is {provider}" in why.text) is codes
+
+
+# -- a job that runs, and then fails ---------------------------------------------------------------------
+
+NO_ANSWER = warn(
+    "gpu01:4104", 4, "transport/net_ib.cc:2353",
+    "NET/IB: Got completion from peer 10.5.0.11<44206> with status=12 opcode=0 len=0 vendor err 129 (Send)",
+)  # fmt: skip
+MEMORY = "[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (MEMORY, "ran out of memory"),
+        ("[rank13]: ValueError: could not broadcast input array\n", "an error of its own"),
+        ("E1124 06:25:03.9 44 torch/distributed/elastic/api.py:874] failed (exitcode: -9) local_rank: 5\n",
+         "an error of its own"),
+    ],
+)  # fmt: skip
+def test_a_process_that_stops_by_itself_comes_before_what_its_peers_report(line, words):
+    found = analysed(TWO + line + NO_ANSWER)
+
+    assert [(error.call, error.count) for error in found.errors] == [("process", 1), ("completion", 1)]
+    assert words in found.errors[0].meaning
+    assert found.state == "active" and summary(found).endswith("; then errors")
+
+
+def test_an_exception_that_no_peer_notices_is_no_error_of_the_job():
+    found = analysed(TWO + MEMORY)
+    assert not found.errors and exit_code(document(found)) == 0
+    assert not summary(found).endswith("errors")
+
+
+def test_what_a_process_reports_of_its_peers_is_not_the_first_failure():
+    line = "[rank13]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, remote\n"
+    assert [error.call for error in analysed(TWO + line + NO_ANSWER).errors] == ["completion"]
+
+
+def test_a_hang_of_the_watchdogs_is_compared():
+    hang = (
+        "[rank{0}]:[E810 03:04:11.0 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        " failure detected by watchdog at work sequence id: {1} PG status: last enqueued work: {1}, last "
+        "completed work: 806\n"
+    )
+    log = "".join(hang.format(rank, 807) for rank in range(200)) + hang.format(200, 806)
+    (error,) = analysed(log).errors
+
+    assert error.meaning.startswith("Rank 200 did not start operation 807") and error.ranks == 201
+    assert "py-spy" in page(log)
