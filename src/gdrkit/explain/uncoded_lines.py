@@ -49,7 +49,11 @@ def _is_printed(line: TextLine) -> bool:
     return line.kind in ("machine", "shown") or is_raised(line.text)
 
 
-_WARNING = regex(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
+_WARNING = regex(
+    r"\b(?:WARN(?:ING)?|Warning(?! {2,}[A-Z]\w+ )|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )"
+    r"|^\s*Normal {2,}[A-Z]"
+)
+"""An event of Kubernetes that matters is a warning, and another one normal: core/v1 types.go, Event."""
 
 
 def _warns(text: str) -> bool:
