@@ -11,7 +11,7 @@ _EVERY = "--all-containers --ignore-errors --prefix --tail=50"
 """Without --ignore-errors, one container that waits to start ends the whole command."""
 OFED_POD_LOG = f"`kubectl logs -n nvidia-network-operator -l nvidia.com/ofed-driver {_EVERY}`"
 """What every container of the pods prints that install an OFED. Source: manifests/state-ofed-driver."""
-_DRIVER_POD_LOG = f"`kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset {_EVERY}`"
+DRIVER_POD_LOG = f"`kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset {_EVERY}`"
 
 _OF_DRIVER_POD = (
     "operator-stub",
@@ -142,7 +142,7 @@ ROWS = (
         meaning=Meaning(
             "The GPU Operator's validator finds no driver: the driver container has not installed one in"
             " /run/nvidia/driver, and there is no nvidia-smi on the host",
-            f"Read the log of the driver's pod: {_DRIVER_POD_LOG}. With driver.enabled=false, install the"
+            f"Read the log of the driver's pod: {DRIVER_POD_LOG}. With driver.enabled=false, install the"
             " driver on the host",
             effect="follows",
         ),
@@ -155,7 +155,7 @@ ROWS = (
         meaning=Meaning(
             "The GPU Operator waits for pods of these states, each of which needs those before it",
             "Look at `kubectl get pods -n gpu-operator` for one that does not run, that of state-driver,"
-            f" which is nvidia-driver-daemonset, first; its log: {_DRIVER_POD_LOG}",
+            f" which is nvidia-driver-daemonset, first; its log: {DRIVER_POD_LOG}",
             effect="follows",
         ),
         source="NVIDIA/gpu-operator controllers/clusterpolicy_controller.go, Reconcile()",
@@ -232,6 +232,19 @@ ROWS = (
     ),
     MessageTemplate(
         "kubectl",
+        r"{name:[\w.-]{1,80}}{: +}notReady{: {2,}[\dT]}",
+        meaning=Meaning(
+            "A policy of NVIDIA's operators is not ready: some of the pods that it asks for do not run",
+            "Paste what `kubectl get KIND NAME -o yaml` prints of it into `gdr explain`: its status names"
+            " what is not ready",
+            effect="follows",
+        ),
+        source="network-operator and gpu-operator CustomResourceDefinitions, additionalPrinterColumns",
+        open_end=True,
+        sample="nic-cluster-policy   notReady   6d2h",
+    ),
+    MessageTemplate(
+        "kubectl",
         f"{{pod:(?:nvidia-driver-daemonset|mofed)-{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}"
         f"{{state:{_NOT_STARTED}}}",
         meaning=Meaning(
@@ -253,7 +266,7 @@ ROWS = (
             "A container of the GPU Operator's driver pod does not stay up: the one that builds and loads"
             " the driver, or, where the other is ready, the one that loads nvidia-peermem. Pods that need"
             " the driver wait in Init until it is ready",
-            f"Print why with {_DRIVER_POD_LOG}, and paste that into `gdr explain`. After a restart, only"
+            f"Print why with {DRIVER_POD_LOG}, and paste that into `gdr explain`. After a restart, only"
             " `--previous -c CONTAINER` may print the reason",
             effect="state",
             after=_OF_DRIVER_POD,
@@ -284,7 +297,7 @@ ROWS = (
         meaning=Meaning(
             "A pod of the GPU Operator waits for the driver: its init container asks for it until it is"
             " ready, and so it fails of nothing itself",
-            f"Look at the pod nvidia-driver-daemonset of the same node first: {_DRIVER_POD_LOG}; if its"
+            f"Look at the pod nvidia-driver-daemonset of the same node first: {DRIVER_POD_LOG}; if its"
             " own state is Running with all containers ready, `kubectl describe pod` of this one says"
             " what it waits for",
             effect="follows",
