@@ -83,3 +83,35 @@ def test_a_job_whose_sockets_are_the_loopback_interface_needs_no_network():
 @pytest.mark.parametrize("names", ["[0]eth0:10.0.0.1<0>", "[0]lo:127.0.0.1<0> [1]eth0:10.0.0.1<0>"])
 def test_a_job_with_another_interface_may_need_one(names: str):
     assert explained(LOOPBACK.format(names)).answer.kind != "harmless"
+
+
+BOOTSTRAP = "{}:400:400 [0] NCCL INFO Bootstrap: Using {}<0>\n"
+REFUSED = (
+    "{}:400:700 [0] misc/socket.cc:550 NCCL WARN socketPollConnect: Connect to {}<33533> returned"
+    " 111(Connection refused) errno 115(Operation now in progress)\n"
+)
+
+
+def bootstrap(*hosts: str, to: str = "172.17.0.1") -> str:
+    """The answer for hosts and the interface of each, the second of which does not reach an address."""
+    lines = "".join(BOOTSTRAP.format(*host.split()) for host in hosts)
+    found = explained(lines + REFUSED.format(hosts[-1].split()[0], to)).answer
+    return " ".join((found.sentence, *found.now))
+
+
+def test_an_interface_that_has_one_address_on_every_host_connects_none():
+    said = bootstrap("n1 docker0:172.17.0.1", "n2 docker0:172.17.0.1")
+    assert "docker0, which has the address 172.17.0.1 on each of n1 and 1 more" in said
+    assert "ip -br address" in said
+
+
+@pytest.mark.parametrize(
+    "hosts, to",
+    [
+        (("n1 eth0:10.0.0.1", "n2 eth0:10.0.0.2"), "10.0.0.1"),  # a firewall
+        (("n1 docker0:172.17.0.1",), "172.17.0.1"),  # one host reaches itself, or has no such process
+        (("n1 docker0:172.17.0.1", "n2 docker0:172.17.0.1"), "10.0.0.1"),  # another connection
+    ],
+)
+def test_another_address_is_not_why_a_host_is_not_reached(hosts: tuple[str, ...], to: str):
+    assert "on each of" not in bootstrap(*hosts, to=to)

@@ -40,6 +40,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_unequal_plugins(lines),
         *_ras_groups(lines),
         *_jobs_apart(lines),
+        *_same_address(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
     return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
@@ -226,6 +227,32 @@ def _unequal_plugins(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             "Use one image on all hosts, or set NCCL_NET_PLUGIN=none on all of them",
             BY_LINE * QUOTED,
         )
+
+
+_BOOTSTRAP = regex(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[\w.-]{1,40}):(?P<address>[\d.]{7,15})<")
+_UNREACHED = regex(r"[Cc]onnect(?: to|ing to address) (?P<address>[\d.]{7,15})<\d{1,5}> (?:failed|returned)")
+
+
+def _same_address(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """NCCL of several hosts connects by interfaces with one address, and reaches no other host by it."""
+    hosts: dict[str, dict[str, str]] = {}
+    for line in lines:
+        host = _host().search(line.text) if line.kind == "machine" and "NCCL" in line.text else None
+        if host is not None and (found := _BOOTSTRAP.search(line.text)) is not None:
+            hosts.setdefault(found["address"], {}).setdefault(host[1], found["interface"])
+        elif host is not None and (found := _UNREACHED.search(line.text)) is not None:
+            of = hosts.get(found["address"], {})
+            if len(of) > 1:
+                name = next(iter(of.values()))
+                yield OtherLine(
+                    line,
+                    f"NCCL connects its hosts by {name}, which has the address {found['address']} on each of"
+                    f" {_some(list(of))}: none reaches another one by it",
+                    "Set NCCL_SOCKET_IFNAME to the interface whose address differs from host to host, which"
+                    " `ip -br address` shows",
+                    BY_LINE,
+                )
+                return
 
 
 @functools.cache

@@ -9,58 +9,59 @@ from .usual_words import USUAL
 _WORDS = """
     abbrev abcde abgelaufen aborted about above abric absent accelerate accelerated accelerator accept
     accepts access accessed accesses accessible accord account acknowledge acquired across acscap acsctl
-    action activating active actual adaptive added adding additional address addresses addressing admission
-    adres adresse advanced affected affinity after again against agent agree ailed akmod akmods algorithm
-    alias aliases aligned alike alive alloc allocare allocatable allocate allocated allocator allouer allow
-    allowed allowedcapabilities allowpeermapping allows alocar alone already although always amazon
-    amazonaws ambiguous amdgpu amdkfd among ampere anager annotation anonymize another answer answering
-    answers anymore anyuid apart apiserver apiversion apple applicable application apply apptainer
-    architecture argomento argument argumento arguments armed armthumb arquivo array arrive ascii asignar
-    asked assets assigned assignment assisted assumed assuming asymmetri asymmetric async atomic atomics
-    atsctl attach attached attaching attempt attempted attempts attente attribute attributes attrs aucun
-    audit augment ausgabefehler authattrs autoinstall auxiliary available avoids aware awating azure backend
-    backends backslashreplace bandwidth banner barrier based baseline batch batchsize because before begin
-    beginning begins behave behind being believed belong belongs below berechtigung between beyond bfail
-    bgrid bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks bluefield board bochs
-    bonded bootctl boots bootstrap bounced bound bounds braced brackets bread bregist bridge bridges brings
-    broken bstarted buffer buffers buffsize bufinfo build buildibvsymbols building builds built builtin
-    bumblebee buses busid busybox bytes cable cache cacheset callback callbacks called calling calls cannot
-    capabilities capability capable capeff cards carries catalog caught cause ceiling centos certificate
-    cgroup change changed changes channel channels charp chassis chcon check checking checksum chipset
-    choose chose chosen chroot chunk chwilowo claimed claims class cleanup client clients clique cliqueid
-    cliquerank cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir
-    coherent collect collected collective collectives collnet combine command commands commid commit common
-    comms communicate communication communicator communicators compare compared compares comparison compat
-    compatible compilation compile compiled compiler complete completed completion completions component
-    compress compressed compression compromised compute computing concern conda conex conexi confidential
-    confidentiality config configuration configure configured congestion connect connected connection
-    connections connects connectx connessione connexion consistent constraint construct consumer container
-    containerd containerenv containerresources containers content context contexts continuing control
-    controller controllers copied copies coreos coreutils corporation corrected corrisponde corrupt
-    corrupted costs could couldn couldnt cound count counter counters counts cpuinfo cpulist cpuset crash
-    crashes crashloopbackoff create createcontainer created createlistensocket creating creation credits
-    cross crossed crosses crypto ctran ctranib cudacachingallocator cudadev cudadeviceenablepeeraccess
-    cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver cudaerrormapbufferobjectfailed
-    cudaerrormemoryallocation cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute
-    cufile cufileop cufio cuinit cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange
-    cumemgethandleforaddressrange cumemimportfromshareablehandle curle current currently customization
-    czenie daemon daemonset daemonsets damage datadirectnic datapath datei ddebug debian debug debugging
-    decide decides decision declaration declare declared decompress decompression deepep deeplearning
-    deepseek deepspeed default defer defined degraded delay demand denegado denied dependencies dependency
-    depending depends depline depmod deprecated depth describe description descriptor destination detect
-    detected determine devcap devcomm devel device deviceapi deviceids devices devindex devinfo devmem
-    diagnostics diags differ different differently differs digest direcci direct direction directly
-    directnic directories directorio directory directtrans diret dirname disable disabled disabling
-    disaggregation disagrees discards dispatch disponibile disponible dispositivo distance distant
-    distributed distribution distributions diststoreerror dlerror dlopen dlvsym dmabuf dmabufenable
-    dmabufsupported dmesg docker dockerenv dockerfile doctor doesn domain doorbell dossier double downed
-    download downloads drain driver driverbuild drivers drives dropped drops dstrank dummy duplicate dwords
-    dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps ecure
-    editable edition eexist efadv efaenabled efault effect efivarfs efivars egressctrl ehostunreach eingabe
-    einval either ekeyexpired ekeyrejected ekeyrevoked eksctl elastic eligible eloop elsewhere embedded
-    empty emulated emulation enable enabled enables enabling encryption ended endere endpoint enetunreach
-    enforce enforced engine enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada
-    entries entry entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
+    action activating active actual adaptive added adding additional additionalprintercolumns address
+    addresses addressing admission adres adresse advanced affected affinity after again against agent agree
+    ailed akmod akmods algorithm alias aliases aligned alike alive alloc allocare allocatable allocate
+    allocated allocator allouer allow allowed allowedcapabilities allowpeermapping allows alocar alone
+    already although always amazon amazonaws ambiguous amdgpu amdkfd among ampere anager annotation
+    anonymize another answer answering answers anymore anyuid apart apiserver apiversion apple applicable
+    application apply apptainer architecture argomento argument argumento arguments armed armthumb arquivo
+    array arrive ascii asignar asked assets assigned assignment assisted assumed assuming asymmetri
+    asymmetric async atomic atomics atsctl attach attached attaching attempt attempted attempts attente
+    attribute attributes attrs aucun audit augment ausgabefehler authattrs autoinstall auxiliary available
+    avoids aware awating azure backend backends backslashreplace bandwidth banner barrier based baseline
+    batch batchsize because before begin beginning begins behave behind being believed belong belongs below
+    berechtigung between beyond bfail bgrid bhyve binaries blacklist blacklisted blackwell blladdr block
+    blocking blocks bluefield board bochs bonded bootctl boots bootstrap bounced bound bounds braced
+    brackets bread bregist bridge bridges brings broken bstarted buffer buffers buffsize bufinfo build
+    buildibvsymbols building builds built builtin bumblebee buses busid busybox bytes cable cache cacheset
+    callback callbacks called calling calls cannot capabilities capability capable capeff cards carries
+    catalog caught cause ceiling centos certificate cgroup change changed changes channel channels charp
+    chassis chcon check checking checksum chipset choose chose chosen chroot chunk chwilowo claimed claims
+    class cleanup client clients clique cliqueid cliquerank cliquesize closed cluster clusterpolicy
+    clusteruuid cmafree cmatotal cmdline cmpltredir coherent collect collected collective collectives
+    collnet combine command commands commid commit common comms communicate communication communicator
+    communicators compare compared compares comparison compat compatible compilation compile compiled
+    compiler complete completed completion completions component compress compressed compression compromised
+    compute computing concern conda conex conexi confidential confidentiality config configuration configure
+    configured congestion connect connected connection connections connects connectx connessione connexion
+    consistent constraint construct consumer container containerd containerenv containerresources containers
+    content context contexts continuing control controller controllers copied copies coreos coreutils
+    corporation corrected corrisponde corrupt corrupted costs could couldn couldnt cound count counter
+    counters counts cpuinfo cpulist cpuset crash crashes crashloopbackoff create createcontainer created
+    createlistensocket creating creation credits cross crossed crosses crypto ctran ctranib
+    cudacachingallocator cudadev cudadeviceenablepeeraccess cudaerrorcallrequiresnewerdriver
+    cudaerrorinsufficientdriver cudaerrormapbufferobjectfailed cudaerrormemoryallocation
+    cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute cufile cufileop cufio cuinit
+    cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange cumemgethandleforaddressrange
+    cumemimportfromshareablehandle curle current currently customization customresourcedefinitions czenie
+    daemon daemonset daemonsets damage datadirectnic datapath datei ddebug debian debug debugging decide
+    decides decision declaration declare declared decompress decompression deepep deeplearning deepseek
+    deepspeed default defer defined degraded delay demand denegado denied dependencies dependency depending
+    depends depline depmod deprecated depth describe description descriptor destination detect detected
+    determine devcap devcomm devel device deviceapi deviceids devices devindex devinfo devmem diagnostics
+    diags differ different differently differs digest direcci direct direction directly directnic
+    directories directorio directory directtrans diret dirname disable disabled disabling disaggregation
+    disagrees discards dispatch disponibile disponible dispositivo distance distant distributed distribution
+    distributions diststoreerror dlerror dlopen dlvsym dmabuf dmabufenable dmabufsupported dmesg docker
+    dockerenv dockerfile doctor doesn domain doorbell dossier double downed download downloads drain driver
+    driverbuild drivers drives dropped drops dstrank dummy duplicate dwords dynamic dynamo dyndbg dynsym
+    dzenia eacces eagain eager earlier early ebadf ebadmsg ebusy ecaps ecure editable edition eexist efadv
+    efaenabled efault effect efivarfs efivars egressctrl ehostunreach eingabe einval either ekeyexpired
+    ekeyrejected ekeyrevoked eksctl elastic eligible eloop elsewhere embedded empty emulated emulation
+    enable enabled enables enabling encryption ended endere endpoint enetunreach enforce enforced engine
+    enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough entrada entries entry
+    entrypoint enumerated environ environment environments enxio eopnotsupp eperm epexception
     eprotonosupport equal erange erdma erlaubt errato erreur errimagepull errno error errore errornum errors
     esgotado esistente estimate ethernet ethtool etimedout event events every everything evidence exactly
     examples exceeded exception excluded excluding exclusive exhausted exist existe exists exiting
@@ -117,79 +118,79 @@ _WORDS = """
     nccltoposetpaths nconnections ncontexts ndevs nearer nearest necessary needs negada negato neigh neither
     nessun netconf netdevs netgdrread network networkattachmentdefinition networking networks never newer
     newest nicclusterpolicy nicht nicnodepolicy niedost niedozwolona nnodes nnvvv noarch nodemask
-    noderesources nodes nodigest nohup normal notes notfound nothing notice nouveau npackage nranks nstatus
-    nthreads numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver nvldomainsize
-    nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch nvswitches object
-    objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg often older
-    online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift opensource
-    openstack openucx opera operaci operacja operating operation operations operator operators operazione
-    optimal option optional options oracle order ordering original osapi oscreateosdescriptorfromiomemory
-    osinit osmemdesc osrelease other others outer outofmemoryerror output outside overflow overlay overlayfs
-    override overriding overwrite owned owner package packages packed packet packets pagemap pager pages
-    paging pairs panic parallelcluster parallels param parameter parameters params parent parentheses
-    parmtype parse parsed parser partial partition partitions partner partners parts party pascal pasid
-    passed passendes passes passthrough pasta paste patch paths payload pcieport pciutils peerdirect
-    peermappingoverride peermem peermemlinkage peers people perftest perhaps permanent permessa permesso
-    permise permiso permiss permission permissions permissive permitida permitted persistent phase physfn
-    physical pingpong pinned pipeline pkeys pkgconfig place plain plane planes platform please pliku plugin
-    plugins pmflt pmfsltd pmorjan podsecurity pointer policy ports positions posix possibilities possible
-    posted postinst posts power powerpc pqrst precompiled prediction prefer prefix prehopper prepost pretty
-    previous primary prime print printed printers printf printk printpod prints prior private privilege
-    privileged probe probed problem process processes processgroupnccl processing processor processors
-    product products profile program programs progress project proof properties property proprietary props
-    protected protection proto protocol protocole protocollo protocolo protok protokoll prove provi provider
-    providers proxy prune przekroczony przydzieli python pytorch quadro quality query question queue queues
-    quiet quote quoted rails raise raises ramfs range ranks ransport rates ration rcvbuf rdmacm rdmap
-    rdmatransport rdmav reach reached reaches readable readlink readonly reads ready reason reasons reboot
-    receive received receiver receives receiving recent recommended reconcile record recover recovery
-    recurso recusada redhat redirect redirects refcnt reference refused refuses regattr regex region regions
-    register registered registering registers registrable registration registrations registry registrydwords
-    registrydwordsperdevice regmr regression rejected relaxed release releases relevant reliable reload
-    reloading remaining remapped remapping remote remove removed removes rendezvous repeat repeated replace
-    replaced repoconfig report reported reports repositories repository reqredir request requested requests
-    require required requirements requires reregistration reseat reserved reset resiliency resize resized
-    resolvable resolve resolves resolving resource resourcename resources responding ressource restart
-    restorecon restored restricted result results retain retcode retired retpoline retries retrieve retry
-    retrying return returned returning returns revision revocation revoked revovery rhcos ribfdcnc right
-    rights rings rique riscv riser risorsa river rlimit rmforcedisableiomapwc rminitadapter rmmod
-    rmperformversioncheck rootfs route routed routine routing rovider rules runcommandwithwait
-    runcontainererror running runningmodule runtime runtimeerror salida sample samples saved sbatch scaduta
-    scatter sccadmission scheduler schema scheme scope script scripts sechdrs second secondary seconds
-    secstrings section secure secureboot security securitycontext securitycontextconstraints segment
-    segments select selected selecting selection selectors selects selinux sender sending sends seqnum
-    sequence serial serve server serves service serviceaccount services setdefault setenv setting settings
-    setup setupmode several sglang share shareablehandle shared shares sharp shell shmutils shnum short
-    shorted shorten shorter should showconfig shown shows shstrndx signal signature signaturecheck
-    signatures signaturestate signed signer signers signing silence simplify since single singularity sizes
-    skipped skipping skips sleep slingshot slots slower small smaller sndbuf socket socketfinalizeaccept
-    sockets socketstartconnect softdep software something soportada soportado sortie source sources space
-    sparc spark specific specified specify specifying spectre speed spelled split spreads squashfs sqvvh
-    srcrank srcvalid srcversion sriov stack staged stages staging stale start started starting starts
-    startup startupprobe state states station statistic stats status statx stdbuf stdout steering steps
-    still stopped stops storage store strace stream strerror string strings stripped struct structure
-    structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success successfully
-    sufficient suportada suportado suporte support supportata supportato supported supports suppressed
-    switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage syslog system
-    systemctl systemd systems table tables taint tainted tainting taints taken takes takiego talked talos
-    talosctl tarball target tasksize tclass tcpstore tcptransport technologies tegra template tempo
-    temporairement temporalmente temporaneamente temporariamente temporarily temporary termin terminating
-    tesla testcases tested testmgr tests their theirs themselves there therefore these things third those
-    thread threads three thresh threshold through tiempo timed timeout times titan tmpfs together toolkit
-    tools topology topologyd torage torch torchcomms torchrun total touch touches trace traditional traffic
-    trailer trained trainer transblk transfer transfers translates translating transport transports traps
-    treats tried tries trouble troubleshooting truncated trust trusted trustedkey trying turing turned turns
-    twice typed types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname unauthorized
-    unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven unexpected
-    unhealthy units unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized
-    unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until unversioned
-    update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users
-    userspace ushort using usually utils uuids uverbs valid validate validatedriver validating validation
-    validator validity valido value values variable variables variant vendor vendors verbindung verbose
-    verbs verif verification verified verify vermagic version versions verzeichnis victim video violates
-    violation virtio virtual virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware
-    volatile volta volume vulnerabilities vulnerable waited waitforworkers waiting waits wanted wants warned
-    warning wartezeit watchdog weakdep whatever wheel where whether which while whole whose width window
-    wireless wireup without words worked working worknccl works workstation would wrapper write
-    writeresultfooter writes wrong xlarge zasoby zeros
+    noderesources nodes nodigest nohup normal notes notfound nothing notice notready nouveau npackage nranks
+    nstatus nthreads numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver
+    nvldomainsize nvlink nvlinks nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemi nvshmemt nvswitch
+    nvswitches object objects obtain oczekiwania odify ofeddriver offer offered offers offset ofiutils ofiwg
+    often older online onnect oomkilled opcode opened openfabrics openib openibd opening openmpi openshift
+    opensource openstack openucx opera operaci operacja operating operation operations operator operators
+    operazione optimal option optional options oracle order ordering original osapi
+    oscreateosdescriptorfromiomemory osinit osmemdesc osrelease other others outer outofmemoryerror output
+    outside overflow overlay overlayfs override overriding overwrite owned owner package packages packed
+    packet packets pagemap pager pages paging pairs panic parallelcluster parallels param parameter
+    parameters params parent parentheses parmtype parse parsed parser partial partition partitions partner
+    partners parts party pascal pasid passed passendes passes passthrough pasta paste patch paths payload
+    pcieport pciutils peerdirect peermappingoverride peermem peermemlinkage peers people perftest perhaps
+    permanent permessa permesso permise permiso permiss permission permissions permissive permitida
+    permitted persistent phase physfn physical pingpong pinned pipeline pkeys pkgconfig place plain plane
+    planes platform please pliku plugin plugins pmflt pmfsltd pmorjan podsecurity pointer policy ports
+    positions posix possibilities possible posted postinst posts power powerpc pqrst precompiled prediction
+    prefer prefix prehopper prepost pretty previous primary prime print printed printers printf printk
+    printpod prints prior private privilege privileged probe probed problem process processes
+    processgroupnccl processing processor processors product products profile program programs progress
+    project proof properties property proprietary props protected protection proto protocol protocole
+    protocollo protocolo protok protokoll prove provi provider providers proxy prune przekroczony przydzieli
+    python pytorch quadro quality query question queue queues quiet quote quoted rails raise raises ramfs
+    range ranks ransport rates ration rcvbuf rdmacm rdmap rdmatransport rdmav reach reached reaches readable
+    readlink readonly reads ready reason reasons reboot receive received receiver receives receiving recent
+    recommended reconcile record recover recovery recurso recusada redhat redirect redirects refcnt
+    reference refused refuses regattr regex region regions register registered registering registers
+    registrable registration registrations registry registrydwords registrydwordsperdevice regmr regression
+    rejected relaxed release releases relevant reliable reload reloading remaining remapped remapping remote
+    remove removed removes rendezvous repeat repeated replace replaced repoconfig report reported reports
+    repositories repository reqredir request requested requests require required requirements requires
+    reregistration reseat reserved reset resiliency resize resized resolvable resolve resolves resolving
+    resource resourcename resources responding ressource restart restorecon restored restricted result
+    results retain retcode retired retpoline retries retrieve retry retrying return returned returning
+    returns revision revocation revoked revovery rhcos ribfdcnc right rights rings rique riscv riser risorsa
+    river rlimit rmforcedisableiomapwc rminitadapter rmmod rmperformversioncheck rootfs route routed routine
+    routing rovider rules runcommandwithwait runcontainererror running runningmodule runtime runtimeerror
+    salida sample samples saved sbatch scaduta scatter sccadmission scheduler schema scheme scope script
+    scripts sechdrs second secondary seconds secstrings section secure secureboot security securitycontext
+    securitycontextconstraints segment segments select selected selecting selection selectors selects
+    selinux sender sending sends seqnum sequence serial serve server serves service serviceaccount services
+    setdefault setenv setting settings setup setupmode several sglang share shareablehandle shared shares
+    sharp shell shmutils shnum short shorted shorten shorter should showconfig shown shows shstrndx signal
+    signature signaturecheck signatures signaturestate signed signer signers signing silence simplify since
+    single singularity sizes skipped skipping skips sleep slingshot slots slower small smaller sndbuf socket
+    socketfinalizeaccept sockets socketstartconnect softdep software something soportada soportado sortie
+    source sources space sparc spark specific specified specify specifying spectre speed spelled split
+    spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack staged stages staging stale start started
+    starting starts startup startupprobe state states station statistic stats status statx stdbuf stdout
+    steering steps still stopped stops storage store strace stream strerror string strings stripped struct
+    structure structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success
+    successfully sufficient suportada suportado suporte support supportata supportato supported supports
+    suppressed switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage
+    syslog system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego
+    talked talos talosctl tarball target tasksize tclass tcpstore tcptransport technologies tegra template
+    tempo temporairement temporalmente temporaneamente temporariamente temporarily temporary termin
+    terminating tesla testcases tested testmgr tests their theirs themselves there therefore these things
+    third those thread threads three thresh threshold through tiempo timed timeout times titan tmpfs
+    together toolkit tools topology topologyd torage torch torchcomms torchrun total touch touches trace
+    traditional traffic trailer trained trainer transblk transfer transfers translates translating transport
+    transports traps treats tried tries trouble troubleshooting truncated trust trusted trustedkey trying
+    turing turned turns twice typed types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname
+    unauthorized unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven
+    unexpected unhealthy units unknown unless unlimited unload unloaded unplugged unquote unreachable
+    unrecognized unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until
+    unversioned update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled
+    userguide users userspace ushort using usually utils uuids uverbs valid validate validatedriver
+    validating validation validator validity valido value values variable variables variant vendor vendors
+    verbindung verbose verbs verif verification verified verify vermagic version versions verzeichnis victim
+    video violates violation virtio virtual virtualbox virtualization virtualtopology visible vmlinu vmlinux
+    vmlinuz vmware volatile volta volume vulnerabilities vulnerable waited waitforworkers waiting waits
+    wanted wants warned warning wartezeit watchdog weakdep whatever wheel where whether which while whole
+    whose width window wireless wireup without words worked working worknccl works workstation would wrapper
+    write writeresultfooter writes wrong xlarge zasoby zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())
