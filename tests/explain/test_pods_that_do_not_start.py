@@ -28,6 +28,18 @@ NO_IMAGE = (
     'doca-driver:25.01-0.6.0.0-0-debian11-amd64": rpc error: code = NotFound desc = not found\n'
     "  Warning  Failed  8s (x3 over 52s)  kubelet  Error: ErrImagePull\n"
 )
+NO_DEVICES = (
+    "  Warning  UnexpectedAdmissionError  10s  kubelet  Allocate failed due to requested number of devices"
+    " unavailable for rdma/hca_shared_devices_a. Requested: 1, Available: 0, which is unexpected\n"
+)
+NO_ADDRESS = (
+    '  Warning  FailedCreatePodSandBox  20s  kubelet  Failed to create pod sandbox: plugin type="macvlan"'
+    " failed (add): error at storage engine: Could not allocate IP in range: ip: 10.0.0.1 / - 10.0.0.1\n"
+)
+NO_RUNTIME = (
+    "  Warning  FailedCreatePodSandBox  12s  kubelet  Failed to create pod sandbox: rpc error: code ="
+    ' Unknown desc = failed to get sandbox runtime: no runtime for "nvidia" is configured\n'
+)
 NOT_READY = (
     "  Warning  Unhealthy  2m (x30 over 12m)  kubelet  Startup probe failed: ls: cannot access"
     " '/run/mellanox/drivers/.driver-ready': No such file or directory\n"
@@ -47,11 +59,15 @@ def said(text: str) -> str:
         (NOT_PLACED.format("rdma/hca_shared_devices_a"), "ifNames"),
         (NO_NETWORK.format("VF pci addr is required"), "k8s.v1.cni.cncf.io/resourceName"),
         (NO_IMAGE, "the registry has no such tag"),
+        (NO_DEVICES, "Allocatable"),
+        (NO_ADDRESS, "no free address"),
+        (NO_RUNTIME, "nvidia-container-toolkit-daemonset"),
         (NOT_READY, "nvidia.com/ofed-driver"),
     ],
 )
 def test_an_event_that_kubectl_describes_is_an_output(event, words):
-    """aws-samples/aws-efa-eks issue 8, sriov-network-device-plugin 310, Mellanox/network-operator 1052."""
+    """aws-samples/aws-efa-eks issue 8, sriov-network-device-plugin 310, Mellanox/network-operator 1052,
+    NVIDIA/gpu-operator 730, rancher/rke2 8687."""
     assert {line.kind for line in read(EVENTS.partition("\n")[2] + event)} == {"machine"}
     assert words in said(EVENTS + event)
 
@@ -126,6 +142,11 @@ VALIDATOR = (
         ("E: Unable to locate package linux-objects-nvidia-535-server-5.10.0-23-amd64\n", "no package of"),
         ("Error: Unable to find a match: kernel-devel-4.18.0-513.el8_9.x86_64\n", "no package of"),
         (VALIDATOR, "/run/nvidia/driver"),
+        (
+            "FATAL: failed to install elfutils packages. RHEL entitlement may be improperly deployed.\n",
+            "toolkit",
+        ),
+        ('[21-Mar-25_03:03:41] Command "/etc/init.d/openibd restart" failed with exit code: 1\n', "dmesg"),
     ],
 )
 def test_a_container_that_builds_no_driver_says_what_it_lacks(log, words):

@@ -138,16 +138,17 @@ ROWS = (
     ),
     MessageTemplate(
         "kubernetes",
-        rf"Insufficient {{resource:{_NETWORK_RESOURCE}}}",
+        rf"{{:Insufficient|number of devices unavailable for}} {{resource:{_NETWORK_RESOURCE}}}",
         meaning=Meaning(
-            "Kubernetes finds no node with enough of a network resource that the pod requests: its device"
-            " plugin offers none, or all of them are taken",
+            "Kubernetes does not find enough of a network resource that the pod requests: its device plugin"
+            " offers none, or all of them are taken",
             "Look at Allocatable in `kubectl describe node`. If it is 0, the selectors of the resource"
             " (ifNames, vendors, deviceIDs, drivers) match no interface of the node: compare them with what"
             " `rdma link` and `lspci -nn` print there",
             after=_WITHOUT_DEVICE,
         ),
-        source=f"kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go; {_PLUGINS}",
+        source="kubernetes pkg/scheduler/framework/plugins/noderesources/fit.go and"
+        f" pkg/kubelet/cm/devicemanager; {_PLUGINS}",
         open_end=True,
         sample="0/3 nodes are available: 3 Insufficient rdma/rdma_shared_device_a.",
     ),
@@ -165,6 +166,36 @@ ROWS = (
         source=_PLUGINS,
         open_end=True,
         sample="2023/09/02 06:23:37 Warning: no Rdma Devices were found for resource hpc_shared_devices_b",
+    ),
+    MessageTemplate(
+        "whereabouts",
+        "{what:Could not allocate IP in range|no IP addresses available in range set}: ",
+        meaning=Meaning(
+            "The pod's second network has no free address, so that the pod does not start: all addresses"
+            " of its range are taken, or are still held for pods that are gone",
+            "Enlarge the range in the NetworkAttachmentDefinition or IPPool, and look for addresses of"
+            " pods that are gone: `kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml`",
+        ),
+        source="k8snetworkplumbingwg/whereabouts pkg/allocate/allocate.go; containernetworking/plugins"
+        " plugins/ipam/host-local",
+        open_end=True,
+        sample="Could not allocate IP in range: ip: 10.0.0.1 / - 10.0.0.2 / range: x",
+    ),
+    MessageTemplate(
+        "containerd",
+        'no runtime for "nvidia" is configured',
+        meaning=Meaning(
+            "The container runtime of the node does not know the runtime class nvidia: the GPU Operator's"
+            " toolkit has not configured it yet, which waits for the driver, or the runtime has not read"
+            " it",
+            "Look at the pods nvidia-driver-daemonset and nvidia-container-toolkit-daemonset of that node"
+            " first: the others wait for them. If both run, compare toolkit.env (CONTAINERD_CONFIG,"
+            " CONTAINERD_SOCKET) with the files of the node's containerd, which k3s, RKE2 and MicroK8s"
+            " have elsewhere",
+            effect="follows",
+        ),
+        source="containerd internal/cri, GetSandboxRuntime(); gpu-operator assets/state-container-toolkit",
+        sample='failed to get sandbox runtime: no runtime for "nvidia" is configured',
     ),
     MessageTemplate(
         "sriov-cni",

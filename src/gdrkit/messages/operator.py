@@ -205,6 +205,35 @@ ROWS = (
         sample="E: Unable to locate package linux-headers-6.8.0-1059-azure",
     ),
     MessageTemplate(
+        "network-operator",
+        'Command "/etc/init.d/openibd restart" failed with exit code',
+        meaning=Meaning(
+            "The OFED container built its modules, and they do not replace those of the node: one of"
+            " these is in use, or a new one does not load",
+            "Read why in the log of the node's kernel: `sudo dmesg | tail -50`, and paste that into `gdr"
+            " explain`. Users of the old ones are nvidia_peermem, storage over RDMA, and what `lsmod |"
+            " grep ib_` shows",
+            brings=("operator-waits-for-ofed",),
+        ),
+        source="Mellanox/doca-driver-build entrypoint.sh, exec_cmd() and restart_driver()",
+        open_end=True,
+        sample='[21-Mar-25_03:03:41] Command "/etc/init.d/openibd restart" failed with exit code: 1',
+    ),
+    MessageTemplate(
+        "gpu-operator",
+        r"FATAL: failed to install {what:[\w-]{1,40}} packages. RHEL entitlement may be improperly deployed",
+        meaning=Meaning(
+            "The driver container gets no packages of Red Hat to build with, so that it builds no driver: no"
+            " repository that it may use has them",
+            "On OpenShift, set operator.use_ocp_driver_toolkit: true in the ClusterPolicy; if the log"
+            " says `broken driver toolkit`, its image does not fit this release of OpenShift."
+            f" {_BUILDS_NONE}",
+        ),
+        source="NVIDIA/gpu-driver-container rhel9/nvidia-driver, _install_prerequisites()",
+        open_end=True,
+        sample="FATAL: failed to install elfutils packages. RHEL entitlement may be improperly deployed.",
+    ),
+    MessageTemplate(
         "gpu-operator",
         "Could not resolve Linux kernel version",
         meaning=Meaning(
