@@ -97,6 +97,20 @@ def test_a_warning_precedes_an_event_that_kubernetes_calls_normal():
     assert found.lines[0].line == 5
 
 
+def test_what_a_node_offers_is_surer_than_an_event():
+    """Mellanox/network-operator issue 438."""
+    offered = '$ kubectl get node n1 -o json | jq .status\n  "rdma/rdma_shared_device_a": "0"\n'
+    assert "offers none of a network resource" in said(
+        EVENTS + NOT_PLACED.format("rdma/rdma_shared_device_a") + offered
+    )
+
+
+def test_the_status_of_a_policy_is_no_line_of_its_controllers_log():
+    states = "ClusterPolicy is not ready, states not ready: [state-driver]"
+    assert "waits for pods" in said(f'{{"level":"error","ts":1.7,"msg":"{states}"}}\n')
+    assert "waits for pods" not in said(f"status:\n  conditions:\n  - message: '{states}'\n")
+
+
 def test_why_an_image_is_not_pulled_precedes_the_row_of_its_pod():
     assert "kubectl describe" in said(ROW)
     assert "no such tag" in said(ROW + EVENTS + NO_IMAGE)

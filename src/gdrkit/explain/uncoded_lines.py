@@ -43,23 +43,23 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_same_address(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
-    return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
+    return max(found, key=lambda other: (other.weight, *_seriousness(other.line.text)), default=None)
 
 
 def _is_printed(line: TextLine) -> bool:
     return line.kind in ("machine", "shown") or is_raised(line.text)
 
 
-_WARNING = regex(
-    r"\b(?:WARN(?:ING)?|Warning(?! {2,}[A-Z]\w+ )|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )"
-    r"|^\s*Normal {2,}[A-Z]"
-)
-"""An event of Kubernetes that matters is a warning, and another one normal: core/v1 types.go, Event."""
+_WARNING = regex(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
+_NORMAL = regex(r"\s*Normal {2,}[A-Z]")
+"""An event of Kubernetes that is no warning: core/v1 types.go, Event."""
 
 
-def _warns(text: str) -> bool:
-    """Whether a program says that a line is a warning or less. NCCL calls its errors WARN."""
-    return "NCCL WARN" not in text and _WARNING.search(text) is not None
+def _seriousness(text: str) -> tuple[bool, bool]:
+    """Whether a program says that a line is more than a warning, and that it is at least one. NCCL calls its
+    errors WARN."""
+    at_least = _NORMAL.match(text) is None
+    return at_least and ("NCCL WARN" in text or _WARNING.search(text) is None), at_least
 
 
 WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}

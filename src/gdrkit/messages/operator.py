@@ -151,7 +151,7 @@ ROWS = (
     ),
     MessageTemplate(
         "gpu-operator",
-        r"ClusterPolicy is not ready, states not ready: [{states:[\w -]{1,400}}]",
+        r"{:\"msg\": ?\"}ClusterPolicy is not ready, states not ready: [{states:[\w -]{1,400}}]",
         meaning=Meaning(
             "The GPU Operator waits for pods of these states, each of which needs those before it",
             "Look at `kubectl get pods -n gpu-operator` for one that does not run, that of state-driver,"
@@ -160,7 +160,7 @@ ROWS = (
         ),
         source="NVIDIA/gpu-operator controllers/clusterpolicy_controller.go, Reconcile()",
         open_end=True,
-        sample="ClusterPolicy is not ready, states not ready: [state-driver state-device-plugin]",
+        sample='{"level":"error","msg":"ClusterPolicy is not ready, states not ready: [state-driver]"}',
     ),
     MessageTemplate(
         "kernel",
