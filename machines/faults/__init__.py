@@ -34,6 +34,7 @@ NOT_SHOWN = {
     "efa-mapping-refused": "no machine has a coherent GPU beside an EFA",
     "port-on-one-lane": "no machine has a port that runs below its width",
     "port-slower-than-others": "no machine has a port that runs below the rate of its NIC",
+    "link-layer-differs": "no machine has a NIC that is set to another link layer than its equals",
     "module-unsupported": "shown by a setting of SUSE's modprobe, which no machine has",
     "memory-held-for-kexec": "shown by /proc/meminfo of a kernel with handover, which no machine has",
     "env-differs-between-ranks": "shown by the log of a job",

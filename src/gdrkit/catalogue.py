@@ -58,6 +58,7 @@ CODES: Mapping[str, str] = {
     "bar1-small": "rules.bar1",
     "bar1-exhausted": "rules.bar1",
     "expected-firmware-differs": "rules.expectation",
+    "link-layer-differs": "rules.link_layer_differs",
     "mkeys-exhausted": "programs.verbs.rules",
     "nic-atomics-off": "rules.gpu_initiated",
     # kernel
@@ -224,10 +225,10 @@ CALLED_FOR_BY: Mapping[str, frozenset[str]] = {
     "a NIC": frozenset((
         "programs.nccl.gpu_rules", "rules.acs_redirect", "rules.data_direct_missing",
         "rules.dmabuf_registration", "rules.driver_ignores_peer_memory", "rules.efa_mapping_refused",
-        "rules.gpu_cdmm", "rules.kernel_lacks_dmabuf", "rules.kernel_lacks_odp", "rules.memlock_limit",
-        "rules.memory_held_for_kexec", "rules.nic_ats_unexpected", "rules.nic_failed",
-        "rules.rdma_device_not_in_container", "rules.rdma_ports", "rules.read_request_small",
-        "rules.shared_nic", "rules.topology_refused",
+        "rules.gpu_cdmm", "rules.kernel_lacks_dmabuf", "rules.kernel_lacks_odp",
+        "rules.link_layer_differs", "rules.memlock_limit", "rules.memory_held_for_kexec",
+        "rules.nic_ats_unexpected", "rules.nic_failed", "rules.rdma_device_not_in_container",
+        "rules.rdma_ports", "rules.read_request_small", "rules.shared_nic", "rules.topology_refused",
     )),
     "a GPU or a NIC": frozenset((
         "rules.device_not_answering", "rules.iommu", "rules.links",

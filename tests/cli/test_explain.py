@@ -169,18 +169,3 @@ def test_a_fault_beside_what_is_not_judged_is_one():
     )
 
     assert "How sure: certain" in answer.out and "2 faults in" in answer.out
-
-
-def test_the_names_of_attributes_are_no_topics():
-    text = (
-        "# the Helm chart of the GPU Operator\n"
-        'resource "helm_release" "gpu_operator" {\n  namespace  = "gpu-operator"\n'
-        '  repository = "https://example.com/nvidia"\n  chart      = "gpu-operator"\n'
-        '  set {\n    name  = "driver.kernelModuleType"\n    value = "proprietary"\n  }\n}\n'
-    )
-    answer = gdr("-", stdin=text)
-
-    assert "driver-proprietary" in answer.out and "gdr config" in answer.out
-    assert "module-symbol-namespace" not in answer.out and "gdr fix" not in answer.out
-    asked = gdr("-", stdin="my module cannot be loaded, its namespace is not imported\n").out
-    assert "module-symbol-namespace" in asked

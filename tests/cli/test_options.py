@@ -160,7 +160,7 @@ FILES = {
     "topo": ("--write-nccl-xml",),
     "fleet doctor": ("--hosts", "--run", "--resume", "--since", "--expect"),
     "fleet report": ("--run", "--since", "--expect", "--output", "--racks"), "fleet bench": ("--hosts",),
-    "report": ("--output", "--expect", "--with"), "estimate": ("--measured",),
+    "report": ("--output", "--expect"), "estimate": ("--measured",),
     "doctor": ("--expect",), "nccl": ("--node",), "expect": ("--output",), "man": ("--output",),
     "example": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),
@@ -275,7 +275,7 @@ def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
 def test_every_option_that_writes_a_file_is_among_these():
     words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
     assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
-    reads = {"--measured", "--expect", "--with", "--log", "--key", "--certificate", "--root", "--hosts"}
+    reads = {"--measured", "--expect", "--log", "--key", "--certificate", "--root", "--hosts"}
     reads |= {"--run", "--resume", "--since", "--node", "--racks"}
     assert {option for options in FILES.values() for option in options} - reads <= words
 

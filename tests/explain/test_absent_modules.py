@@ -67,11 +67,20 @@ def test_other_searches_show_none(text):
     assert absent(text) == set()
 
 
+NVSHMEM_FAILS = (
+    "/nvshmem_src/src/modules/transport/common/transport_ib_common.cpp:114: NULL value"
+    " mem registration failed{}\n"
+    "/nvshmem_src/src/host/mem/mem_heap.cpp:510: non-zero status: 7 transport get memhandle failed\n"
+)
+
+
 def test_a_whole_listing_without_the_module_shows_an_absence():
     listing = f"root@alpha:~# lsmod\n{HEAD}nvidia 1000000 4\nib_core 50000 2\n"
 
     assert absent(f"{listing}root@alpha:~# date\n") == {"nvidia_peermem", "nv_peer_mem"}
     assert absent(f"{listing}...\nroot@alpha:~# date\n") == set()
+    assert absent(f"{listing}{NVSHMEM_FAILS}") == {"nvidia_peermem", "nv_peer_mem"}
+    assert absent(f"{listing}nvidia_peermem 16\n{NVSHMEM_FAILS}") == set()
     assert absent(listing) == set()
 
 
@@ -139,3 +148,14 @@ def test_nv_peer_mem_beside_an_nvidia_peermem_that_is_loaded_is_not_missed():
     loaded = "# lsmod | grep nvidia_peermem\nnvidia_peermem         16384  0\n"
     found = explained(loaded + LEGACY.format("nv_peer_mem", "nv_peer_mem"))
     assert not any(machine.established or machine.notes for machine in found.machines)
+
+
+@pytest.mark.parametrize("error", [".", " ", ". Reason: Invalid argument", ". Reason: Bad address"])
+def test_nvshmem_that_cannot_register_memory_lacks_the_module_that_is_not_loaded(error: str):
+    """Azure/azhpc-images issue 316; NVSHMEM's FAQ."""
+    fails = NVSHMEM_FAILS.format(error)
+    listing = "root@alpha:~# lsmod | grep nv\nnvidia_uvm 1376256 0\nnvidia 56467456 106 nvidia_uvm,gdrdrv\n"
+    for text in (f"{listing}{fails}", f"root@alpha:~# ./job\n{fails}{listing}root@alpha:~# \n"):
+        assert explained(text).answer.cause == "peermem-not-loaded"
+    loaded = listing.replace("nvidia_uvm 1376256 0", "nvidia_peermem 16384 0")
+    assert explained(f"{loaded}{fails}").answer.cause != "peermem-not-loaded"

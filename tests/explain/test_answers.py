@@ -286,13 +286,6 @@ def test_names_of_other_libraries_and_unknown_names_are_not_misspelt(name: str):
     assert "misspelt" not in answered(f"export {name}=1\n").sentence
 
 
-def test_a_plugin_on_some_hosts_only_is_named():
-    have = "n1:1:2 [0] NCCL INFO NET/Plugin: Loaded net plugin Libfabric (v8)\n"
-    lack = "n2:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
-    assert "n1 loads it, n2 does not" in answered(have + lack).sentence
-    assert "n1" not in answered(have + lack.replace("n2", "n1")).sentence
-
-
 # -- how sure --------------------------------------------------------------------------------------------
 
 

@@ -51,17 +51,3 @@ def test_a_driver_that_was_built_for_another_kernel_alone_is_not_there(text: str
 
 def test_without_the_running_kernel_a_build_decides_nothing():
     assert answered(DKMS.partition("$ uname")[0].format("6.8.0-57-generic")) == (None, [])
-
-
-SYMVERS = "0x7b1c90d4\tib_register_peer_memory_client\tobj/ib_uverbs\tEXPORT_SYMBOL\n"
-WANTED = (
-    "$ modprobe --dump-modversions nvidia-peermem.ko | grep ib_reg\n{}\tib_register_peer_memory_client\n"
-)
-
-
-def test_a_symbol_that_is_wanted_with_another_version_than_ofed_has_is_named():
-    text = f"$ grep ib_register /usr/src/ofa_kernel/default/Module.symvers\n{SYMVERS}{WANTED}"
-
-    assert answered(text.format("0x1de3f2a7"))[0] == "module-crc-mismatch"
-    assert answered(text.format("0x7b1c90d4")) == (None, [])
-    assert answered(WANTED.format("0x1de3f2a7")) == (None, [])

@@ -327,3 +327,19 @@ def test_of_several_lines_about_something_else_the_one_that_explains_the_others_
 
     assert answer.kind == "elsewhere"
     assert [one.line for one in answer.lines] == [line]
+
+
+@pytest.mark.parametrize("words", ["wc status 5 (Work Request Flushed Error)", "poll: IBV_WC_WR_FLUSH_ERR"])
+def test_a_flushed_request_follows_from_another_error(words: str):
+    found = explained(f"```\n{words}\n```\n").answer
+    assert found.kind == "elsewhere" and "follows from another one" in found.sentence
+
+
+def test_what_a_c_plus_plus_program_ends_with_is_its_output():
+    """microsoft/mscclpp issue 315."""
+    text = (
+        "terminate called after throwing an instance of 'mscclpp::IbError'\n"
+        "  what():  a work item failed: status 12 (Ib failure: Cannot allocate memory)\n"
+    )
+    found = explained(text).answer
+    assert (found.cause, found.claimed) == ("retry-exceeded", False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.explaining import explained
+from tests.jobs.samples import info
 
 REGISTERED = "efa: Acquired peer memory using P2P\n"
 ACCEPTED = "NIXL INFO Using provider with FI_HMEM support for rail 0\n"
@@ -213,3 +214,22 @@ def test_a_node_that_offers_gpus_and_rdma_is_no_problem():
 @pytest.mark.parametrize("resource", ["pods:  110", "rdma/hca_shared_devices_a:  0"])
 def test_a_node_without_rdma_is_not_called_healthy(resource: str):
     assert explained(NODE.format(resource)).answer.kind != "no-problem"
+
+
+@pytest.mark.parametrize("result", [HEADER + RESULT.format(size=1 << 33, busbw=2.0), ""])
+def test_a_direct_path_may_be_slow_all_the_same(result: str):
+    """2 GB/s over NICs of 400 Gbit/s: the channels are direct, and do not show the rate."""
+    start = "ncclCommInitRank comm 0x5 rank {0} nranks 2 cudaDev 0 busId 1b000 commId 0x9 - Init START"
+    leg = "Channel 00/0 : 0[0] -> 1[0] [{}] via NET/IB/0/GDRDMA"
+    log = info("gpu01:7", 0, start.format(0), leg.format("send"))
+    log += info("gpu02:8", 0, start.format(1), leg.format("receive"))
+    found = explained(log + result).answer
+
+    assert found.kind == "working"
+    assert found.sentence.startswith(
+        "The text shows no failure, but not whether the rate is good."
+        if result
+        else "The text shows no problem"
+    )
+    assert ("nccl-tests measured 2 GB/s" in found.sentence) is bool(result)
+    assert bool(found.now) is bool(result)

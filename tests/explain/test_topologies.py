@@ -5,6 +5,7 @@ import pytest
 from gdrkit.explain.text import text as as_text
 from gdrkit.explain.topologies import topology_readings
 from gdrkit.explain.transcript import read
+from gdrkit.programs.nccl.messages import OF_ONE_NIC
 from tests.explain.explaining import explained
 
 
@@ -94,3 +95,45 @@ def test_a_distance_may_be_why_nccl_does_without_gpu_direct():
 
 def test_the_row_of_a_far_gpu_shows_a_distance_and_no_failure():
     assert "shows that." in as_text(explained(FAR))
+
+
+def dump(nics: dict[str, str], gpu: str = "1") -> str:
+    """A topology that NCCL wrote, as NCCL_TOPO_DUMP_FILE has it: the attributes of each NIC's line."""
+    rows = "".join(f'<nic>\n<net name="{name}" {fields}/>\n</nic>\n' for name, fields in nics.items())
+    return f'<system version="1">\n<gpu dev="0" sm="90" rank="0" gdr="{gpu}"/>\n{rows}</system>\n'
+
+
+WITH = 'speed="400000" port="1" guid="0x1" maxconn="131072" gdr="1"'
+WITHOUT = WITH.replace('gdr="1"', 'gdr="0"')
+OF_TCP = 'speed="100000" port="0" latency="0.000000" guid="0x0" maxconn="65536" gdr="0"'
+
+
+def test_a_nic_without_gpu_direct_beside_one_that_has_it_has_a_cause_of_its_own():
+    found = explained(dump({"mlx5_0": WITH, "mlx5_1": WITHOUT}))
+
+    assert 'shows the failure: mlx5_1 has gdr="0", and mlx5_0 has gdr="1".' in as_text(found)
+    assert {one.code for one in found.answer.others} == set(OF_ONE_NIC)
+
+
+def test_nics_that_all_lack_gpu_direct_may_lack_the_module_and_a_gpu_that_has_it_is_no_cause():
+    found = explained(dump({"mlx5_0": WITHOUT, "mlx5_1": WITHOUT})).answer
+    codes = [one.code for one in found.others]
+
+    assert codes[0] == "peermem-not-loaded" and "gpu-consumer" not in codes
+
+
+def test_a_gpu_that_lacks_gpu_direct_too_comes_first():
+    found = explained(dump({"mlx5_0": WITHOUT}, gpu="0")).answer
+    assert [one.code for one in found.others][:2] == ["gpu-integrated", "gpu-consumer"]
+
+
+def test_an_interface_in_a_topology_of_nccl_is_no_nic_whose_module_is_missing():
+    found = explained(dump({"eth0": OF_TCP}))
+    codes = [one.code for one in found.answer.others]
+
+    assert "eth0 is an interface" in as_text(found)
+    assert codes[0] == "no-rdma-device" and "peermem-not-loaded" not in codes
+
+
+def test_a_topology_in_which_every_nic_has_gpu_direct_opens_nothing():
+    assert opened(dump({"mlx5_0": WITH, "mlx5_1": WITH})) == []

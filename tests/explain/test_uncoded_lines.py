@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.explaining import explained
+from tests.jobs.samples import info
 
 RANKS = """\
 # nThread 1 nGpus 2 minBytes 8 maxBytes 268435456 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
@@ -115,3 +116,50 @@ def test_an_interface_that_has_one_address_on_every_host_connects_none():
 )
 def test_another_address_is_not_why_a_host_is_not_reached(hosts: tuple[str, ...], to: str):
     assert "on each of" not in bootstrap(*hosts, to=to)
+
+
+POD_IDENTITY = "pod-id-link0:169.254.170.23<0>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Bootstrap: Using {POD_IDENTITY}",
+        f"NET/Socket : Using [0]enp73s0:10.1.216.156<0> [1]{POD_IDENTITY}",  # aws-samples/aws-do-eks 54
+        f"NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB {POD_IDENTITY}",
+        "Bootstrap : Using nodelocaldns:169.254.20.10<0>",
+    ],
+)
+def test_an_interface_that_every_host_has_reaches_no_other_host(line: str):
+    log = info("ip-10-1-2-3:7", 0, "NET/IB : No device found.", line, "Using network Socket")
+    found = explained(log).answer
+
+    assert found.kind == "elsewhere" and found.sentence.startswith(
+        "NCCL uses an interface that reaches no other"
+    )
+    assert "NCCL_SOCKET_IFNAME" in found.now[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["eth0", "my-pod-id-link0", "enp1s0f0np0"]
+)  # two Sparks have link-local ones
+def test_an_address_of_one_link_alone_may_reach_the_other_host(name: str):
+    log = info("n1:7", 0, f"Bootstrap: Using {name}:169.254.3.1<0>", "Using network Socket")
+    assert "reaches no other host" not in explained(log).answer.sentence
+
+
+def test_on_one_host_any_interface_serves():
+    log = "".join(
+        info(f"n1:{7 + rank}", rank, f"Bootstrap: Using {POD_IDENTITY}",
+             f"ncclCommInitRank comm 0x55 rank {rank} nranks 2 cudaDev {rank} busId 1b000 commId 0x9",
+             "comm 0x55 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+             f"Channel 00/0 : {rank}[{rank}] -> {1 - rank}[{1 - rank}] via P2P/CUMEM") for rank in (0, 1)
+    )  # fmt: skip
+    found = explained(log).answer
+
+    assert found.kind == "no-problem"
+    assert found.sentence == (
+        "The log shows no failure: 2 ranks on one host: no network is needed; NCCL uses P2P."
+    )
+    first = explained(log.replace("nranks 2", "nranks 4").replace("nNodes 1", "nNodes 2")).answer
+    assert "reaches no other host" in first.sentence

@@ -14,13 +14,15 @@ from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modules import is_loaded
 from gdrkit.node import Node
 from gdrkit.programs.nccl.releases import NEWEST
-from tests.evidence_nodes import laid_down
+from gdrkit.verdict import judge_node
+from gdrkit.verdict.path_state import GOOD, State
+from tests.evidence_nodes import laid_down, names
 from tests.hardware import BARE_METAL, SERVER, machine
 
 
 def section(given: dict[str, str] | None = None, **options) -> tuple[str, NcclSection]:
     node = machine(SERVER, **options).after("driver", [is_loaded.becomes(True, DRIVER)])
-    found = build("", of_node(node), NEWEST, given or {})
+    found = build("", replace(of_node(node), driver_asked=False), NEWEST, given or {})
     assert found.nccl is not None
     return str(found.pairs[0].receive), found.nccl
 
@@ -109,3 +111,48 @@ def test_ports_that_nccl_adds_up_are_said_to_share_a_link_if_it_carries_less():
     assert of_spark.fused and {one.partition(", ")[2] for one in of_spark.fused} == {
         "400 Gb/s to NCCL; their one PCIe link carries 126"
     }
+
+
+OF_SETTINGS = {"iommu-translating"}
+"""Of this node /etc/nccl.conf was not collected, which topo states as assumed empty."""
+DISTANT = {"nic-gone"}
+"""Here the GPU has no NIC of its own, and NVLink to one that has was not collected."""
+
+
+@pytest.mark.parametrize("name", names())
+def test_topology_says_of_each_gpu_at_its_own_nic_what_doctor_says(name: str):
+    node = Node(open_host(str(laid_down(name))))
+    found = build("", of_node(node), "", {})
+    views = {(pair.gpu, pair.net): (pair.send, pair.receive) for pair in found.pairs}
+    state = judge_node(node).of("nccl")
+    for pair, judgement in zip(state.pairs, state.judgements, strict=False):
+        if (shown := views.get((pair.gpu, pair.device))) is None or name in OF_SETTINGS | DISTANT:
+            continue
+        direct = {view.direct if view else None for view in shown}
+        if judgement.state in GOOD:
+            assert direct == {True}
+        else:
+            assert direct & ({None} if judgement.state is State.UNKNOWN else {False})
+
+
+def test_the_reason_for_a_word_of_the_node_is_the_finding_of_doctor():
+    """Blocked by the driver, and open for want of a library; a near miss is ready."""
+    shown = {
+        name: text(build("", of_node(Node(open_host(str(laid_down(name))))), "", {}))
+        for name in ("ofed-removed", "talos", "ubuntu-6.8-h100")
+    }
+    assert "no: gdr doctor finds driver-proprietary (2 directions)" in shown["ofed-removed"]
+    assert "?: not known to gdr doctor either: verbs-lacks-dmabuf" in shown["talos"]
+    assert "gdr doctor" not in shown["ubuntu-6.8-h100"]
+
+
+def test_without_the_driver_asked_the_node_is_assumed_to_allow_it():
+    saved = of_node(Node(open_host(str(laid_down("talos")))), ask_driver=False)
+    found = build("", saved, "", {})
+    assert found.nccl is not None and OF_DOCTOR in found.nccl.assumed and not found.pairs[0].undecided
+
+
+def test_a_product_with_nvlink_lets_nccl_2_18_send_to_the_nic_beside_it_alone():
+    found = build("", of_node(Node(open_host(str(laid_down("dgx-a100-proprietary"))))), "", {})
+    words = {(str(pair.send) if pair.send else "?", pair.nvidia_smi == ("PIX",)) for pair in found.pairs}
+    assert words == {("yes", True), ("?", False)}

@@ -16,7 +16,7 @@ from gdrkit.facts.linkage import (
     links_without,
     symbol_links,
 )
-from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
+from gdrkit.facts.modules import exporter, kernel_symbol, vermagic
 from gdrkit.facts.running_files import running_file
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
 from tests.module_builder import RELEASE, Export, build_module
@@ -113,7 +113,7 @@ def test_without_headers_the_crcs_come_from_reference_modules() -> None:
     assert faults(tree, "user") == [("_printk", SymbolFault.VERSION)]
     node = tree.node()
     assert exporter(node, "_printk") == "vmlinux"
-    assert kernel_exports(node)["_printk"].crc == PRINTK["_printk"]
+    assert kernel_symbol(node, "_printk").crc == PRINTK["_printk"]
     assert kernel_symbol(node, "_printk").gpl_only is None
 
 

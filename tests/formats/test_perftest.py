@@ -49,11 +49,11 @@ def one(text: str) -> Perftest:
     return run
 
 
-def test_the_head_names_device_port_and_queues():
+def test_the_head_names_the_device_and_its_port():
     run = one(HEAD + GBITS)
 
     assert (run.test, run.device, run.mtu_bytes) == ("RDMA_Write BW", "rocep1s0f0", 4096)
-    assert (run.link_layer, run.queue_pairs, run.dual_port) == ("Ethernet", 4, False)
+    assert (run.link_layer, run.dual_port) == ("Ethernet", False)
     assert not run.bidirectional
 
 
@@ -66,7 +66,6 @@ def test_gigabits_are_1e9_bits():
 
     assert (row.size_bytes, row.iterations) == (65536, 5000)
     assert row.average_gb_per_s == pytest.approx(111.71 / 8)
-    assert row.messages_per_s == pytest.approx(213070)
 
 
 @pytest.mark.parametrize("unit", ["MiB/sec", "MB/sec"])
@@ -75,7 +74,6 @@ def test_both_megabytes_are_two_to_the_20(unit: str):
 
     assert row.average_gb_per_s == pytest.approx(2921.73 * 2**20 / 1e9)
     assert row.average_gb_per_s == pytest.approx(0.046748e6 * 65536 / 1e9, rel=1e-3)  # they must agree
-    assert row.cpu_percent == 12.5
 
 
 def test_a_service_level_before_the_iterations_shifts_no_column():

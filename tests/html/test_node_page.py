@@ -398,4 +398,7 @@ def test_what_nccl_does_is_no_claim_where_nothing_passes_or_evidence_is_missing(
     assert dead and not any(pair.nccl for pair in dead)
     whole, _ = made("talos")
     (pair,) = pair_views(whole.report, whole.topo, whole.estimate)
+    assert pair.kind == "unknown" and pair.nccl == ""
+    whole, _ = made("iommu-translating")  # NCCL's settings were not collected
+    (pair,) = pair_views(whole.report, whole.topo, whole.estimate)
     assert pair.kind == "unknown" and pair.nccl == "by its topology alone, sends and receives directly"

@@ -88,6 +88,35 @@ def test_the_next_step_names_a_slow_host_and_a_good_one_for_whoever_can_reach_it
     assert "`sudo gdr collect` on the node of gpu01," in asked
 
 
+@pytest.mark.parametrize("name", ["nccl-test-worker-0", "train-7d9f8b6c5-x2v7k", "ring-workers-0-0-8hzqk"])
+def test_a_pod_is_judged_in_it_and_on_its_node_and_not_by_srun(name: str):
+    lines = info(f"{name}:7", 0, "NET/IB : No device found.", "Using network Socket")
+    in_pod, on_node, otherwise, asked = next_steps(*read(lines))
+
+    assert in_pod.startswith("in the pod: ") and f"`kubectl exec {name} -- python3 " in in_pod
+    assert f"`kubectl get pod {name} -o wide`" in on_node and "`kubectl debug node/NODE " in on_node
+    assert otherwise == f"if {name} is the name of a host: `gdr doctor ssh://{name}`"
+    assert "could you run" in asked
+
+
+@pytest.mark.parametrize("name", ["gpu05", "compute-st-p4d24xlarge-3", "trainer-0", "dgx-h100x"])
+def test_a_name_that_a_host_may_have_leaves_every_way_open(name: str):
+    lines = info(f"{name}:7", 0, "NET/IB : No device found.", "Using network Socket")
+    first, *_ = next_steps(*read(lines))
+    assert first == f"without root: `gdr doctor ssh://{name}` judges {name}"
+
+
+def test_a_selection_of_nics_that_matches_none_is_corrected_first():
+    setting = "NCCL_IB_HCA set by environment to mlx5_9"
+    no_device = ("NET/IB : No device found.", "Using network Socket")
+    step = next(next_steps(*read(info("gpu05:7", 0, setting, *no_device))))
+
+    assert step.startswith(
+        "`ls /sys/class/infiniband` in the job lists the names that NCCL_IB_HCA has to match"
+    )
+    assert "NCCL_IB_HCA" not in next(next_steps(*read(info("gpu05:7", 0, *no_device))))
+
+
 def test_hosts_of_other_causes_are_named_beside_the_first():
     """The near miss: a host with the same causes is not."""
     tcp = large_job(4, staged=("gpu01", "gpu02")).replace("gpu03:", "gpu03 :")

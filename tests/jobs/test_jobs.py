@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gdrkit.jobs.document import document, exit_code, summary
@@ -266,3 +268,11 @@ def test_ranks_of_several_communicators_are_not_counted_against_the_largest():
 
     assert "4 ranks in 3 communicators on 2 hosts" in page
     assert " of 2 ranks" not in page
+    assert re.findall(r"rank \d of \w+  \w:\d", page) == [
+        "rank 0 of 0x3  a:1", "rank 1 of 0x1  a:2", "rank 1 of 0x3  b:1", "rank 1 of 0x2  b:2"
+    ], "each by the communicator in which it has that number"  # fmt: skip
+
+
+def test_ranks_of_one_communicator_need_no_name_of_it():
+    log = member("a:1", 0, 2, "0x1") + member("b:1", 1, 2, "0x1")
+    assert "of 0x1" not in text(document(analysed(log)), width=200)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from gdrkit.jobs.document import document, exit_code
+from gdrkit.jobs.hosts import by_host, contrast, next_steps
 from gdrkit.jobs.text import text
 from tests.jobs.large_job import large_job
 from tests.jobs.test_samples import analysed
@@ -53,7 +54,20 @@ def test_a_setting_of_that_host_alone_is_the_only_cause():
     setting = "gpu03:4116:4116 [0] NCCL INFO NCCL_IB_HCA set by environment to ^mlx5_5\n"
     (one,) = analysed(setting + log).short_nic_lists
 
-    assert one.codes == ("hca-not-selected",)
+    assert (one.codes, one.selected) == (("hca-not-selected",), "^mlx5_5")
+    step = "NCCL_IB_HCA=^mlx5_5 on gpu03 leaves out mlx5_5: unset it there, or set it as on the other hosts"
+    assert f"next: {step}" in page(setting + log)
+    slow = document(analysed(setting + without_nic(large_job(4, staged=("gpu03",)), "gpu03")))
+    assert step in next_steps(slow, by_host(slow))
+    assert "no setting that differs" not in contrast(slow, by_host(slow))
+
+
+def test_a_setting_that_selects_the_missing_nic_is_no_cause():
+    log = without_nic(large_job(4), "gpu03")
+    setting = "gpu03:4116:4116 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5\n"
+    (one,) = analysed(setting + log).short_nic_lists
+
+    assert (one.codes, one.selected) == (("port-down", "rdma-device-not-in-container"), "")
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,19 @@ def test_the_lines_that_are_kept_are_bounded():
     tally.feed(b"cfg\n" + b"| |\n" * (2 * MOST_LINES), 0)
 
     assert len(tally.tables.lines) == MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("tcp", "`env | grep UCX_` in the job"),
+        ("staged", "on a host of the job, or in its pod: "),
+    ],
+)
+def test_a_job_of_ucx_that_copies_has_next_steps(name: str, first: str):
+    assert f"\nNext\n  {first}" in text(document(analysed(table(name))), width=200)
+
+
+@pytest.mark.parametrize("name", ["direct", "no-gpu"])
+def test_a_job_of_ucx_that_is_direct_or_open_has_none(name: str):
+    assert "\nNext\n" not in text(document(analysed(table(name))))

@@ -54,7 +54,6 @@ LABELS = {
     ("cli/explained.py", "nccl"): LINE,
     ("html/pairs.py", "nccl"): "whose model of a send the picture shows",
     ("cli/mcp_server.py", "nccl"): COMMAND,
-    ("cli/questions.py", "nccl"): COMMAND,
     ("html/node_page.py", "nccl"): "a key of the topology's document",
     ("explain/facts.py", "ucx"): TOLD,
     ("cli/completed.py", "nccl"): "an option of gdr topo",

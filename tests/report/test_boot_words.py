@@ -67,6 +67,20 @@ def test_a_node_that_stays_ready_says_nothing_of_a_boot():
     assert "on the answer now" not in text(diagnosed(WORKS))
 
 
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("nv-peer-mem-conflict", "service that loads nv_peer_mem"),
+        ("gpu-operator-already-loaded", "host whose boot loads the modules"),
+    ],
+)
+def test_a_boot_of_which_nothing_is_known_is_said_to_be_so(name: str, missing: str):
+    shown = rows(name)["Boot"]
+    assert shown.startswith("Not known whether this holds after the next boot.")
+    assert shown.endswith(f": {missing}.")
+    assert not any("Boot" in rows(other) for other in (WORKS, BY_HAND, OFED))
+
+
 def test_notes_have_no_effect_now():
     assert "\nNotes, without effect on the answer now\n" in text(diagnosed(BY_HAND))
 

@@ -42,7 +42,6 @@ TABLES = {
     "explain/ucx_outputs.py": "why UCX copies, or uses TCP, where its tables show that it does",
     "jobs/gpu_names.py": "which causes a GPU's name decides",
     "jobs/nic_lists.py": "causes of a host's list of NICs that is short",
-    "report/answers.py": "which warnings slow every path, also one through host memory",
     "jobs/hosts.py": "causes of which a setting of NCCL decides too",
     "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }

@@ -17,7 +17,7 @@ from gdrkit.rules.rule import Failed, Passed, Unknown
 from gdrkit.rules.wsl import wsl
 from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.path_state import State
-from tests.hardware import BARE_METAL, SERVER, SPARK, machine
+from tests.hardware import BARE_METAL, GUEST, SERVER, SPARK, machine
 from tests.index_builder import with_indexes
 from tests.known_answers import judged
 from tests.memory_host import MemoryHost
@@ -503,3 +503,17 @@ class TestOnlySoftware:
         )
         assert failed(node, rdma_device_software).subject == "rxe0"
         assert judged(node).of("verbs").state == state
+
+
+@pytest.mark.parametrize(
+    ("outline", "files", "nothing"),
+    [
+        (GPU_ALONE.format("rtx-a6000"), ON_HOST, True),
+        (GPU_ALONE.format("rtx-a6000") + "0000:25:01.0 spr-root\n  0000:26:00.0 cx7-ib\n", ON_HOST, False),
+        (GPU_ALONE.format("rtx-a6000"), GUEST | {"proc/1/cgroup": "0::/init.scope\n"}, False),
+        (GPU_ALONE.format("h100-sxm"), ON_HOST, False),  # meant to have one
+    ],
+)
+def test_a_workstation_without_a_nic_for_rdma_needs_none_for_its_own_gpus(outline, files, nothing: bool):
+    found = failed(machine(outline, files=files), no_rdma_device)
+    assert found.advice.startswith("Nothing: ") is nothing

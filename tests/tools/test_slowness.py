@@ -59,6 +59,17 @@ SHORT_LINES = {
     "a host list": (expand, "a\n", 30),
     "a product": (rates_of, "on ", 12),
     "a job of many hosts": (job_of_hosts, "x", 2000),
+    "settings of GRUB": (lambda text: without_secrets(text.encode(), "etc/default/grub"), "a=1\n", 5),
+    "arguments of GRUB": (
+        lambda text: without_secrets(f'GRUB_CMDLINE_LINUX="quiet {text}'.encode(), "etc/default/grub"),
+        "a=1 ",
+        5,
+    ),
+    "lines of a kernel's arguments": (
+        lambda text: without_secrets(text.encode(), "proc/cmdline"),
+        "#\n",
+        42,
+    ),
     "overlapping matrices": (parse_matrix, "\tGPU0\tNI C0\tCPU Affinity\n", 80),
 }
 """Readers of lines, a short line that says nothing, and the steps that it may take."""

@@ -72,7 +72,6 @@ BYTES = (
     "fabric.topology.from_file:kind_of", "fabric.topology.from_file:read_topology",
     "formats.der:parse", "formats.hwloc_xml:parse",
     "formats.nccl_xml:parse", "formats.pci_config:answers", "formats.xml_text:parse",
-    "html.bench_and_cost:read",
 )  # fmt: skip
 """Parsers of bytes. They document FormatError alone."""
 

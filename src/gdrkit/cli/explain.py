@@ -73,7 +73,6 @@ def main(arguments: list[str]) -> int:
         checked_file,
         combined_exit_code,
         with_faults,
-        with_next_step,
         with_rates,
     )
     from gdrkit.cli.files import STDIN, shown
@@ -90,7 +89,7 @@ def main(arguments: list[str]) -> int:
     explanation = explain(host, log)
     asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
     file = checked_file(content, name, host.lines) if asks else None
-    explanation = with_rates(with_next_step(with_faults(explanation, file), content), host)
+    explanation = with_rates(with_faults(explanation, file), host)
     job = log.job
     if options.quiet:
         pass

@@ -83,6 +83,7 @@ class LogReader:
             causes=tuple(self._causes(job)),
             legs=self._legs(job, [rank for part in found.jobs for rank in part.ranks]),
             legs_of_hosts=tuple(self._legs_of_hosts(job)),
+            on_one_host=bool(found.jobs) and all(part.on_one_host for part in found.jobs),
             judged=JUDGED,
             unread=frozenset(map(self._number, job.text.dropped)),
             report=None if report is None else _report_of(report),
@@ -211,19 +212,6 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
         others = (*answer.others, *_invalid(file, answer))
         return structs.replace(explanation, answer=structs.replace(answer, now=now, others=others))
     return explanation
-
-
-def with_next_step(explanation: Explanation, content: bytes) -> Explanation:
-    """The explanation of a short text without output, with the command that answers what its words ask."""
-    answer = explanation.answer
-    if answer.kind is not AnswerKind.NO_OUTPUT:
-        return explanation
-    from gdrkit.cli.questions import next_step
-
-    step = next_step(content.decode("utf-8", "replace"))
-    if not step:
-        return explanation
-    return structs.replace(explanation, answer=structs.replace(answer, now=(step, *answer.now)))
 
 
 def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:

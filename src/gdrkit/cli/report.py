@@ -13,7 +13,6 @@ from gdrkit.formats.regex import regex
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.topo_document import TopoDocument
-    from gdrkit.html.bench_and_cost import AddedDocument
     from gdrkit.node import Node
     from gdrkit.report.document import Report
 
@@ -46,14 +45,6 @@ def parser() -> Parser:
     )
     parser.consumer(default="")
     parser.add_argument(
-        "--with",
-        dest="documents",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="add the JSON of gdr bench (curves) or of gdr estimate --model (what a path costs)",
-    )
-    parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have; gdr expect writes such a file"
     )
     return parser
@@ -69,7 +60,6 @@ def main(arguments: list[str]) -> int:
     from gdrkit.html.node_page import NodeReport, node_page
     from gdrkit.report.exit_code import exit_code
 
-    documents = tuple(_document(name) for name in options.documents)
     node, report = _judged(options.target, options)
     source = called(options.target)
     topo, why = _topology(node, source)
@@ -82,7 +72,6 @@ def main(arguments: list[str]) -> int:
             source=source,
             target=quoted(options.target) if options.target else "",
             made=_now(),
-            documents=documents,
         )
     )
     _write(content, report.node.hostname or source, options, (report.node.hostname,))
@@ -112,21 +101,6 @@ def _compared(options: argparse.Namespace) -> int:
     hosts = (left.report.node.hostname, right.report.node.hostname)
     _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options, hosts)
     return max(exit_code(left.report, None), exit_code(right.report, None))
-
-
-def _document(name: str) -> AddedDocument:
-    """A document of gdr bench or gdr estimate --model. Raises TargetError for any other."""
-    from gdrkit.cli.files import read_input, shown
-    from gdrkit.evidence.errors import TargetError
-    from gdrkit.formats.errors import FormatError
-    from gdrkit.html.bench_and_cost import read
-
-    hint = "give the JSON of gdr bench --json or of gdr estimate --model NAME --json"
-    content = read_input(name, 4 << 20, hint)
-    try:
-        return read(content)
-    except FormatError as error:
-        raise TargetError(f"{shown(name)}: {error}", hint) from None
 
 
 HEAD_BYTES = 1 << 18

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 
 from gdrkit.explain.blocks import Block
+from gdrkit.explain.lines import is_machine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
@@ -69,11 +71,13 @@ def _is_whole(block: Block, transcript: bool) -> bool:
         return True
     if COUNTS.search(block.command):
         return texts == [NONE_COUNTED]
-    rows = [text for text in texts if not text.startswith("Module ")]
-    if not texts or not block.ended or any(line.cut for line in block.lines):
-        return False
-    listed = len(rows) < len(texts) or "grep" in block.command
-    return listed and all(_PATTERNS["row"].match(text) for text in rows)
+    listed = [line for line in block.lines if not line.text.strip().startswith("Module ")]
+    rows = list(itertools.takewhile(lambda line: _PATTERNS["row"].match(line.text.strip()), listed))
+    rest = listed[len(rows) :]
+    # what another program printed behind the rows ends them as a prompt does
+    ended = is_machine(rest[0].text) if rest else block.ended
+    headed = len(listed) < len(texts) or "grep" in block.command
+    return bool(rows) and headed and ended and not any(line.cut for line in block.lines)
 
 
 def _listing(command: str) -> re.Pattern[str] | None:

@@ -33,7 +33,7 @@ from gdrkit.explain.failing import fails
 from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs
 from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
 from gdrkit.explain.log_events import is_of_nccl
-from gdrkit.explain.logged_job import LoggedJob, answer_of
+from gdrkit.explain.logged_job import LoggedJob, answer_of, inside_a_host
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate
 from gdrkit.explain.subject import Topics
@@ -43,7 +43,6 @@ from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.formats.regex import regex
-from gdrkit.formats.sentences import without_keys
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 
@@ -94,6 +93,7 @@ def answer(
         without_result(machines, failing)
         or working(job, machines, failing)
         or healthy(machines, failing)
+        or inside_a_host(job, failing)
         or _nothing(about, failing, () if beside else found)
     )
 
@@ -316,7 +316,7 @@ MAX_LINES, MAX_PAGES = 2000, 5
 def _without_output(lines: tuple[TextLine, ...]) -> Answer:
     """Where to read on, for a text of words alone: they prove nothing, whatever they say."""
     text = "\n".join(line.text for line in lines[:MAX_LINES])
-    words = related(without_keys(text))
+    words = related(text)
     names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *words)))[:MAX_PAGES]
     belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
     asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)

@@ -1,8 +1,7 @@
 """What listings of NVIDIA's modules on disk show: who signed them, and for what they were built.
 
-Sources: kmod tools/modinfo.c and modprobe.c, show_modversions(); Linux scripts/mod/modpost.c, write_dump();
-dkms(8), whose rows are `MODULE/VERSION, KERNEL, ARCHITECTURE: STATE`, and `MODULE, VERSION, ...` before
-dkms 3.
+Sources: kmod tools/modinfo.c; dkms(8), whose rows are `MODULE/VERSION, KERNEL, ARCHITECTURE: STATE`, and
+`MODULE, VERSION, ...` before dkms 3.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Signer(Struct, frozen=True):
 def disk_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Modules of the driver that differ in their signer, and those that only other kernels have."""
     positions = {line.number: position for position, line in enumerate(lines)}
-    for number, codes, note in (*_unlike(lines), *_for_other_kernels(lines), *_versions(lines)):
+    for number, codes, note in (*_unlike(lines), *_for_other_kernels(lines)):
         position = positions[number]
         yield Reading(lines[position], position, codes, note)
 
@@ -112,30 +111,3 @@ def _names_kernel(block: Block) -> bool:
 
 _BUILT = regex(r"\s*nvidia(?:-\w+)?(?:/|, )[\d.]+, (?P<kernel>[\w.+~-]+), \w+: installed")
 _FILE = regex(r"/lib/modules/(?P<kernel>[\w.+~-]+)/\S*/nvidia(?:[-_]peermem)?\.ko")
-
-
-# -- versions of symbols -------------------------------------------------------------------------------
-
-
-def _versions(lines: tuple[TextLine, ...]) -> Iterator[_Found]:
-    """A symbol that a module wants with another CRC than every Module.symvers of the text has."""
-    exported: dict[str, set[str]] = {}
-    for line in lines:
-        if line.kind in EVIDENCE and (row := _EXPORTED.match(line.text)):
-            exported.setdefault(row["symbol"], set()).add(row["crc"])
-    for block in blocks(lines):
-        if "--dump-modversions" not in block.command:
-            continue
-        for line in block.lines:
-            row = _WANTED.fullmatch(line.text.strip())
-            have = exported.get(row["symbol"]) if row else None
-            if row and have and row["crc"] not in have:
-                note = (
-                    f"the module wants {row['symbol']} with {row['crc']}, and Module.symvers has {min(have)}"
-                )
-                yield line.number, ("module-crc-mismatch",), note
-                return
-
-
-_EXPORTED = regex(r"(?:\S{1,200}:)?(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)\s+\S+\s+EXPORT_SYMBOL")
-_WANTED = regex(r"(?P<crc>0x[0-9a-f]{8})\s+(?P<symbol>\w+)")

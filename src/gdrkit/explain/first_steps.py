@@ -15,6 +15,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
 from gdrkit.messages.operator import OFED_POD_LOG
+from gdrkit.report.pages import IN_SLURM, sections
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
@@ -33,8 +34,6 @@ OF_OFED_POD = (
 )
 _OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w|^\s*\[\d\d-[A-Z][a-z]{2}-\d\d_[\d:]{8}\] ")
 """The name of a pod of the Network Operator: manifests/state-ofed-driver."""
-OF_SLURM = "In a job of Slurm"
-"""How the page of memlock-limit begins what to do there."""
 
 INTEGRATED = frozenset(("gpu-integrated",))
 """The products of a text that names a DGX Spark or another GB10, and no other."""
@@ -50,8 +49,9 @@ def first_steps(
     """The steps of the first cause, and before them on which machines they are of no use."""
     if first.code == "operator-waits-for-ofed" and any(_OFED_POD.search(line.text) for line in lines):
         return (OF_OFED_POD,)
-    if first.code == "memlock-limit" and is_of_submitter(lines):
-        return tuple(sorted(steps, key=lambda step: not step.startswith(OF_SLURM)))
+    in_slurm = paragraphs(sections(rule_of(first.code))[1].get(IN_SLURM, ""))
+    if in_slurm and is_of_submitter(lines):
+        return (*in_slurm, *(step for step in steps if step not in in_slurm))
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)

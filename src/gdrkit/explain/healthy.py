@@ -54,6 +54,8 @@ from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import REGISTRATION
 
+COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
+
 
 def working(
     job: LoggedJob | None, machines: tuple[TextMachine, ...], failing: QuotedLine | None
@@ -65,7 +67,10 @@ def working(
         shown = "What fails here is none of the failures whose cause gdr knows, but"
         if failing is None:
             shown = "The text shows no problem, and"
-        kind, value = AnswerKind.WORKING, legs.value
+        kind, value, rate = AnswerKind.WORKING, legs.value, _rate(machines)
+        if rate is not None and failing is None:
+            shown = "The text shows no failure, but not whether the rate is good."
+            value = f"{value}; nccl-tests measured {rate.value}"
         if job.state != "active":  # ranks are missing
             kind = AnswerKind.NO_PROBLEM if failing is None else AnswerKind.NOTHING
             value = f"{value}; of the job, {job.summary}"
@@ -74,10 +79,17 @@ def working(
             f"{shown} NCCL accesses GPU memory directly: {value}.",
             sureness=Sureness.CERTAIN,
             lines=(QuotedLine(legs.line, legs.text), *(() if failing is None else (failing,))),
+            now=() if rate is None else (COMPARE,),
         )
     found = _in_use(machines, failing)
     measures = any(fact.name in BENCHMARKS for machine in machines for fact in machine.known)
     return None if measures and found is not None and found.kind is AnswerKind.NOTHING else found
+
+
+def _rate(machines: Iterable[TextMachine]) -> KnownFact | None:
+    """The best rate of nccl-tests in a text: a direct path may be slow all the same."""
+    facts = (fact for machine in machines for fact in machine.known)
+    return next((fact for fact in facts if fact.name == NCCL_TESTS), None)
 
 
 def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
@@ -97,7 +109,6 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     )
 
 
-COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
 FIND_OUT = (
     "Name both RDMA devices of the cable in NCCL_IB_HCA (`gdr config nccl-env`), set MTU 9000 on both nodes,"
     " and run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows which network NCCL took."

@@ -71,6 +71,8 @@ _CORE = (
     r"|(?:(?:<[\w .-]+>|[\w.-]*):(?:\d+|X+):(?:\d+|X+) \[-?\d+\] )(?:\S+ ){0,3}NCCL (?:[A-Z]{4,5}|version)\b"
     r"|[\w.-]*:\d+ NCCL DIAG "
     r"|(?:\[-?\d+\] )?(?:[\w./-]+\.(?:cc|cu|c|h):\d+ )?(?:\(\w+\) )?NCCL (?:INFO|WARN|ATTN|TRACE|version) "
+    r"|[\w./-]{1,200}\.(?:cpp|cu):(?:\w{1,80}:)?\d{1,5}: \S"  # NVSHMEM's errors, and those of compilers
+    r"|terminate called after throwing an instance of |what\(\): "
     r"|NET/(?:IB|Plugin|OFI|Socket) ?: ?[A-Z]|(?:Channel|Ring) \d+(?:/\d+)? : \d+\[\w+\] -> "
     r"|(?:kernel: )?NVRM: |nvidia-peermem \w+:\d+ |nvidia-fs:|gdrdrv:"
     r"|(?:nvidia(?:[-_]\w+)?|nv_peer_mem|mlx\w+|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re)"

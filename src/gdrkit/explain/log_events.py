@@ -24,7 +24,7 @@ from gdrkit.explain.rdma_files import devices
 from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.readings import Reading, readings
 from gdrkit.explain.settings import settings
-from gdrkit.explain.topologies import topology_readings
+from gdrkit.explain.topologies import dumped_nic, topology_readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.ucx_outputs import ucx_readings
 from gdrkit.explain.unexplained import reports_failure
@@ -35,6 +35,7 @@ from gdrkit.messages import errors, kernel, registration
 from gdrkit.messages.driver import FORCE_PCIE
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
+from gdrkit.programs.nccl.messages import DUMPED_NIC
 from gdrkit.programs.nccl.settings import selects
 
 STUB = "peermem-stub"
@@ -103,7 +104,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
         if line.kind == "machine":
             event = _event(line, position)
             if event is not None:
-                found.append(_for_efa(event, own_lines))
+                found.append(_of_dump(_for_efa(event, own_lines), own_lines))
     found = [
         _went_on(event, own_lines) if event.goes_on else event
         for event in found
@@ -115,6 +116,14 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
 def _for_efa(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
     """A refused PCIe mapping with the cause that it has for an EFA, which no ACS setting gives a group."""
     return replace(event, codes=(CODE,)) if event.message == FORCE_PCIE.name and shows_efa(lines) else event
+
+
+def _of_dump(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
+    """A NIC without GPUDirect RDMA in a topology that NCCL wrote, with what the rest of it leaves."""
+    if event.message != DUMPED_NIC:
+        return event
+    codes, note = dumped_nic(event.line, event.codes, lines)
+    return replace(event, codes=codes, note=note)
 
 
 def _follows(event: LogEvent, others: Iterable[LogEvent]) -> bool:

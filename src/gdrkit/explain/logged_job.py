@@ -90,6 +90,7 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
     legs: KnownFact | None  # what carries the traffic; None if no line shows it
     legs_of_hosts: tuple[KnownFact, ...]  # the same for each host that a line names
     report: DiagnosticsReport | None
+    on_one_host: bool  # all ranks, as lines prove: the job needs no network
     judged: frozenset[str]  # the codes about which the analysis decides, as rules do of a supplied log
     unread: frozenset[int] = frozenset()  # numbers of lines that may be examples, of which nothing is read
 
@@ -207,6 +208,17 @@ def answer_of(job: LoggedJob | None) -> Answer | None:
         Sureness.CERTAIN if report.shown else Sureness.POSSIBLE,
         now=report.todo[:MOST_STEPS],
     )  # fmt: skip
+
+
+READY_FOR_MORE = "`gdr doctor` on the host says whether it is ready for a job over a network."
+
+
+def inside_a_host(job: LoggedJob | None, failing: QuotedLine | None) -> Answer | None:
+    """That a job without a failure is on one host, and what carries its traffic; None for any other."""
+    if job is None or failing is not None or not job.on_one_host:
+        return None
+    sentence = f"The log shows no failure: {job.summary}."
+    return _answer(AnswerKind.NO_PROBLEM, sentence, Sureness.CERTAIN, now=(READY_FOR_MORE,))
 
 
 def undecided() -> Answer:

@@ -216,15 +216,11 @@ OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
 """Causes that a failed registration of memory has only if the memory is a GPU's."""
 
 
-OF_A_NIC = ("link-degraded", "port-slower-than-others")
-"""What slows a NIC, whatever the GPU is."""
-
-
 def _is_beside(code: str, machine: TextMachine) -> bool:
     """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
     about something else, such as a port, then leads."""
     codes = {one for line in machine.open if line.fails and line.note != NO_ERROR for one in line.codes}
-    codes |= {found.code for found in machine.established if found.code in OF_A_NIC}
+    codes |= {found.code for found in machine.established if Capability.WIRE in rule_of(found.code).slows}
     settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
     return code == "gpu-integrated" and bool(codes) and not settled
 

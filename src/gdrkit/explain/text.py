@@ -183,7 +183,8 @@ def _how_sure(answer: Answer, note: str) -> str:
     ):
         return f"{number.capitalize()} shows that{where}."
     if answer.kind is AnswerKind.SEVERAL:
-        return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure{where}."
+        seen = f": {note}" if note and not answer.claimed else ""
+        return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure{where}{seen}."
     if answer.claimed:
         return (
             f"How sure: {answer.sureness}. {number.capitalize()} names it; no output in the text shows it."

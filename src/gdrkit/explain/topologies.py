@@ -1,4 +1,5 @@
-"""What the matrix of `nvidia-smi topo -m` shows: GPUs that are far from their NIC, or no NIC at all."""
+"""What topologies show: GPUs that are far from their NIC in `nvidia-smi topo -m`, or no NIC at all; NICs
+without GPUDirect RDMA in what NCCL wrote to NCCL_TOPO_DUMP_FILE."""
 
 from __future__ import annotations
 
@@ -11,9 +12,15 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
+from gdrkit.messages.verbs_failures import NO_GPU
+from gdrkit.programs.nccl.messages import NO_IB_DEVICE, OF_ONE_NIC
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
+
+OF_SOCKET = ("0", "65536")
+"""Port and connections of NCCL's TCP network; a port of RDMA has a number from 1 on. Source: NCCL
+src/transport/net_socket.cc, ncclNetSocketGetProperties()."""
 
 
 def topology_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -77,6 +84,32 @@ def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
     return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
 
 
+# -- what NCCL wrote -----------------------------------------------------------------------------------
+
+
+def dumped_nic(
+    line: TextLine, codes: tuple[str, ...], lines: tuple[TextLine, ...]
+) -> tuple[tuple[str, ...], str]:
+    """The causes and a note for the line of a NIC with gdr="0": those of one NIC where another one has it;
+    a GPU's first where every GPU lacks it, and none of them else. `codes`: all causes."""
+    fields = dict(_FIELD.findall(line.text))
+    name = fields.get("name", "a NIC")
+    if (fields.get("port"), fields.get("maxconn")) == OF_SOCKET:
+        return NO_IB_DEVICE, f"{name} is an interface, over which NCCL sends TCP"
+    shown = [dict(_FIELD.findall(one.text)) for one in lines if _DUMPED.match(one.text)]
+    works = [one.get("name", "another one") for one in shown if "sm" not in one and one.get("gdr") == "1"]
+    if works:
+        return OF_ONE_NIC, f'{name} has gdr="0", and {works[0]} has gdr="1"'
+    gpus = {one["gdr"] for one in shown if "sm" in one and "gdr" in one}
+    of_gpu = tuple(code for code in codes if code in ("gpu-integrated", *NO_GPU))
+    rest = tuple(code for code in codes if code not in of_gpu)
+    codes = rest if "1" in gpus else (*of_gpu, *rest) if gpus else codes
+    also = ", and so has every GPU" if gpus == {"0"} else ""
+    return codes, f'{name} has gdr="0"{also}'
+
+
+_FIELD = regex(r'\b(name|port|maxconn|gdr|sm)="([\w.+:-]{1,64})"')
+_DUMPED = regex(r"\s{0,200}(?:<nic>)?<(?:net|gpu) ")
 _PATTERNS = {
     "row": regex(r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b", re.MULTILINE),
     "head": regex(r"^\s*(?:GPU\d+\s+)+CPU Affinity", re.MULTILINE),

@@ -1,4 +1,4 @@
-"""Problems without a code: messages about something else, a misspelt setting, nodes that are not alike."""
+"""Problems without a code: messages about something else, a misspelt setting, jobs that are apart."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised, reports_failure
 from gdrkit.formats.regex import regex
+from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Match
 
 
@@ -34,10 +35,8 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
     ranks of the jobs are on one host."""
     found = (
-        *_holders(lines),
-        *_messages(lines),
+        *_messages(lines, one_host=one_host),
         *_misspelt(lines),
-        *_unequal_plugins(lines),
         *_ras_groups(lines),
         *_jobs_apart(lines),
         *_same_address(lines),
@@ -52,7 +51,7 @@ def _is_printed(line: TextLine) -> bool:
 
 _WARNING = regex(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
 _NORMAL = regex(r"\s*Normal {2,}[A-Z]")
-"""An event of Kubernetes that is no warning: core/v1 types.go, Event."""
+"""An event of Kubernetes that is not a warning: core/v1 types.go, Event."""
 
 
 def _seriousness(text: str) -> tuple[bool, bool]:
@@ -68,11 +67,11 @@ WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmle
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")
 
 
-def _messages(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+def _messages(lines: tuple[TextLine, ...], *, one_host: bool) -> Iterator[OtherLine]:
     for line in lines:
         match = catalogue.match(line.text)
         meaning = match.message.meaning if match is not None else None
-        if meaning is None or match is None:
+        if meaning is None or match is None or (one_host and match.message.name == OF_EVERY_HOST):
             continue
         if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
@@ -99,40 +98,6 @@ def _names(command: str, pod: str) -> bool:
     """Whether a command names a pod, or by ds/NAME or app=NAME all pods of its kind."""
     names = (regex(r"[/=]").split(word)[-1] for word in command.split())
     return any(pod == name or pod.startswith(f"{name}-") for name in names)
-
-
-_NO_UNLOAD = "Could not unload NVIDIA driver kernel modules"
-_OWN_MODULES = frozenset((
-    "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia_drm", "nvidia_fs", "nvidia_vgpu_vfio",
-))  # fmt: skip
-"""Users of nvidia.ko that the driver container or its manager unloads itself. Source: gpu-driver-container
-nvidia-driver, _unload_driver(); k8s-driver-manager, unloadDriver()."""
-_USERS = regex(r"\s*nvidia\s+\d+\s+(?P<count>\d+)\s+(?P<names>[\w,]+)\s*$")
-
-
-def _holders(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
-    """What keeps the driver container from unloading the driver, where lsmod's row of nvidia names it."""
-    failed = next((line for line in lines if _NO_UNLOAD in line.text and _is_printed(line)), None)
-    rows = ((line, _USERS.match(line.text)) for line in lines if failed is not None)
-    line, row = next(((line, row) for line, row in rows if row is not None), (None, None))
-    if failed is None or line is None or row is None:
-        return
-    users = row["names"].split(",")
-    held, todo = [], []
-    if others := [name for name in users if name not in _OWN_MODULES]:
-        held.append(f"by {' and '.join(others)} (line {line.number})")
-        todo.append(f"`sudo rmmod {' '.join(others)}` on the node")
-    if int(row["count"]) > len(users):
-        held.append(f"by processes: of its {row['count']} users, {len(users)} are modules")
-        todo.insert(0, "stop the processes that `sudo fuser -v /dev/nvidia*` shows on the node")
-    if held:
-        steps = ", ".join(todo)
-        yield OtherLine(
-            failed,
-            f"The driver container cannot unload the NVIDIA driver, which is used {', and '.join(held)}",
-            f"{steps[0].upper()}{steps[1:]}, then delete the driver pod. Or drain the node and reboot it",
-            BY_LINE,
-        )
 
 
 def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
@@ -201,32 +166,6 @@ def _jobs_apart(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             )
             return
         first = first or found
-
-
-_LACKS = regex(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")
-_HAS = regex(r"Plugin Path ?: ?\S|NET/Plugin ?: ?Loaded net plugin|P2P plugin ")
-
-
-def _unequal_plugins(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """NCCL loads a network plugin on some hosts of the text, and finds none on others."""
-    have: dict[str, TextLine] = {}
-    lack: dict[str, TextLine] = {}
-    for line in lines:
-        if "lugin" not in line.text or (host := _host().search(line.text)) is None:
-            continue
-        if _LACKS.search(line.text):
-            lack.setdefault(host[1], line)
-        elif _HAS.search(line.text):
-            have.setdefault(host[1], line)
-    without = [host for host in lack if host not in have]
-    if have and without:
-        yield OtherLine(
-            lack[without[0]],
-            f"The NCCL network plugin is on some hosts only: {_some(list(have))} loads it,"
-            f" {_some(without)} does not; ranks with different networks cannot connect",
-            "Use one image on all hosts, or set NCCL_NET_PLUGIN=none on all of them",
-            BY_LINE * QUOTED,
-        )
 
 
 _BOOTSTRAP = regex(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[\w.-]{1,40}):(?P<address>[\d.]{7,15})<")

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from gdrkit.fabric.nccl.merge import FusedNic
 from gdrkit.fabric.nccl.settings import KNOWN, not_modelled
-from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
+from gdrkit.fabric.nccl.view import DirectionView, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
 from gdrkit.fabric.topo_advice import advice
+from gdrkit.fabric.topo_node import has_nvlink_to_another, judged_pairs, with_verdict
 from gdrkit.fabric.topo_pairs import TopologyRail, TopoPair, rail_numbers, rails
 from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
 from gdrkit.fabric.topology.nccl_defaults import with_nvlink
@@ -83,8 +84,9 @@ def build(source: str, saved: SavedTopology, asked: str, given: dict[str, str]) 
     now = see(environment)
     linked = with_nvlink(topology)
     other = now if linked is None else _view(replace(saved, topology=linked), version, environment)
+    states = judged_pairs(saved.node, version) if saved.node is not None and saved.driver_asked else {}
     found = tuple(
-        _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)), other.pairs.get((gpu.id, net.id)))
+        with_verdict(_pair(saved, gpu, net, now, other), net.device, states)
         for gpu in topology.gpus
         for net in topology.nets
     )
@@ -148,7 +150,7 @@ def _is_guest(saved: SavedTopology) -> bool | None:
 
 def _assumed(saved: SavedTopology) -> Iterator[str]:
     """What the model of NCCL does not look at on a node, and what of its settings was not collected."""
-    if saved.node is not None:
+    if saved.node is not None and not saved.driver_asked:
         yield OF_DOCTOR
     if saved.environment is None:
         yield NO_SETTINGS
@@ -163,22 +165,27 @@ def _view(saved: SavedTopology, version: str, environment: Mapping[str, str]) ->
     return NcclView({})
 
 
-def _pair(
-    topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | None, linked: NcclPair | None
-) -> TopoPair:
-    """A pair, judged without NVLink and with it: what depends on it is not known."""
+def _pair(saved: SavedTopology, gpu: TopologyGpu, net: Net, now: NcclView, other: NcclView) -> TopoPair:
+    """A pair, judged without NVLink and with it: what depends on it is not known, but for sending with a
+    release that wants NVLink to any GPU, which a product may show."""
+    topology = saved.topology
+    judged, linked = now.pairs.get((gpu.id, net.id)), other.pairs.get((gpu.id, net.id))
     near = smi_paths(topology, gpu, net)
     by_matrix = topology.origin is TopologySource.NVIDIA_SMI_TOPO
+    send = receive = None
+    if judged and linked:
+        node, own = saved.node, linked.send.direct and not linked.send.through
+        sends = linked if own and node is not None and has_nvlink_to_another(node, gpu.id) else judged
+        send = sends.send if sends.send.direct == linked.send.direct else None
+        receive = judged.receive if judged.receive.direct == linked.receive.direct else None
     return TopoPair(
         gpu=gpu.id,
         net=net.id,
         nvidia_smi=near,
         nccl=nccl_paths(near) if by_matrix else (judged.path,) if judged else (),
         gbyte_per_s=judged.gbyte_per_s if judged else None,
-        send=judged.send if judged and linked and judged.send.direct == linked.send.direct else None,
-        receive=judged.receive
-        if judged and linked and judged.receive.direct == linked.receive.direct
-        else None,
+        send=send,
+        receive=receive,
         obstacles=obstacles(topology, gpu, net),
         unknown_ports=unknown_ports(topology, gpu, net),
     )

@@ -23,6 +23,7 @@ class TopoPair(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gbyte_per_s: float | None = None  # the bandwidth that NCCL assumes for this path
     send: DirectionView | None = None
     receive: DirectionView | None = None
+    undecided: tuple[str, ...] = ()  # codes of gdr doctor that leave open whether the node allows it
     obstacles: tuple[Obstacle, ...] = ()
     unknown_ports: tuple[str, ...] = ()  # not known whether they redirect
 

@@ -212,8 +212,11 @@ def _reasons(document: TopoDocument) -> Iterator[Row]:
     yield from (
         _prose(f"no: {reason} ({_several(number, 'direction')})") for reason, number in count.items()
     )
-    if any(pair.send is None or pair.receive is None for pair in document.pairs if pair.nccl):
+    unknown = [pair for pair in document.pairs if pair.nccl and None in (pair.send, pair.receive)]
+    if any(not pair.undecided for pair in unknown):
         yield _prose(_OPEN)
+    if undecided := dict.fromkeys(code for pair in unknown for code in pair.undecided):
+        yield _prose(f"?: not known to gdr doctor either: {', '.join(undecided)}")
     if any(pair.send is not None and pair.send.through for pair in document.pairs):
         yield _prose("PXN: sends through another GPU of the node that is nearer to the NIC")
 

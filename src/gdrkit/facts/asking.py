@@ -16,7 +16,7 @@ _TALOS = (
 Source: siderolabs/talos cmd/talosctl/cmd/talos, read.go, list.go (alias ls; -l) and dmesg.go."""
 
 _ANYWHERE = ("kubectl ", "talosctl ")
-_IN_A_POD = "kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE -- "
+IN_A_POD = "kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE -- "
 """Runs a command in a privileged container of the node; source: kubectl debug --help, --profile."""
 _HOST_FILE = regex(r"(?<![\w/.-])/(?=(?:boot|etc|lib|opt|run|usr|var)/)")
 """A file of the node, which the container has below /host; its /proc and /sys are those of the node."""
@@ -30,4 +30,4 @@ def as_asked(node: Node, command: str) -> str:
     for pattern, replaced in _TALOS:
         if pattern.fullmatch(command):
             return pattern.sub(replaced, command)
-    return f"{_IN_A_POD}sh -c {quoted(_HOST_FILE.sub('/host/', command))}"
+    return f"{IN_A_POD}sh -c {quoted(_HOST_FILE.sub('/host/', command))}"

@@ -7,7 +7,7 @@ headers, reference modules, and the kernel's list of symbols.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -366,33 +366,3 @@ def _may_export(node: Node, symbol: str, candidates: tuple[str, ...]) -> Iterabl
     found = re.search(rb" [TW] %s\t\[([^]\n]+)\]\n" % name, if_missing(b"", _kallsyms, node))
     holders = (found[1].decode("ascii", "replace"),) if found else ()
     return dict.fromkeys((*holders, *(candidates or if_missing((), lambda: tuple(loaded(node))))))
-
-
-class _KernelExports(Mapping[str, "KernelSymbol"]):
-    """The kernel image's exports by name, each looked up when it is asked for."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-
-    def __getitem__(self, symbol: str) -> KernelSymbol:
-        try:
-            return kernel_symbol(self.node, symbol)
-        except EvidenceAbsent:
-            raise KeyError(symbol) from None
-
-    def __iter__(self) -> Iterator[str]:
-        for line in symvers(self.node).splitlines():
-            words = line.split(b"\t")
-            if words[2:3] == [VMLINUX.encode()]:
-                yield words[1].decode("utf-8", "replace")
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def kernel_exports(node: Node) -> Mapping[str, KernelSymbol]:
-    """What the kernel image exports.
-
-    A look-up raises KeyError for a symbol that it does not export, EvidenceMissing where that is not known.
-    """
-    return _KernelExports(node)

@@ -8,7 +8,6 @@ from gdrkit.facts.kernel_symbols import (
     Provider,
     export_of,
     exporter,
-    kernel_exports,
     kernel_symbol,
     module_layout_crc,
     provider,
@@ -43,7 +42,7 @@ from gdrkit.facts.running_files import loaded_path, replaced
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule",
     "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports",
-    "image", "imports", "index_was_collected", "information", "is_loaded", "kernel_exports",
+    "image", "imports", "index_was_collected", "information", "is_loaded",
     "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
     "replaced", "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by",

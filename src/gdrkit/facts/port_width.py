@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.rdma import CLASS, parse_rate, parse_state
@@ -35,12 +36,18 @@ def active_rate(node: Node, device: str, number: int) -> float:
 
 
 LEAST_ALIKE = 3
-"""Ports that agree on a rate before another one stands out: of fewer, each may have its own purpose."""
+"""Ports that agree before another one stands out: of fewer, each may have its own purpose."""
+
+
+def lone(values: Mapping[str, Hashable]) -> str:
+    """The name whose value alone differs from that of all others, which agree; "" if there is none."""
+    counts = Counter(values.values())
+    if len(values) <= LEAST_ALIKE or len(counts) != 2:
+        return ""
+    return next((name for name, value in values.items() if counts[value] == 1), "")
 
 
 def lone_slow(rates: Mapping[str, float]) -> str:
     """The name that alone has a lower rate than all others, which agree; "" if there is none."""
-    name = min(rates, key=lambda one: rates[one], default="")
-    others = {rate for one, rate in rates.items() if one != name}
-    lone = len(rates) > LEAST_ALIKE and len(others) == 1 and rates[name] not in others
-    return name if lone else ""
+    name = lone(rates)
+    return name if name and rates[name] == min(rates.values()) else ""

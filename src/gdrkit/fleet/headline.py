@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.fleet.document import READY_NOW, SILENT, WELL, FleetReport, Standing
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.judge import is_of_shared_name
+from gdrkit.formats.duration import duration
 from gdrkit.formats.plural import plural
 
 WORDS = {Standing.NEXT_BOOT: READY_NOW, Standing.WARNINGS: "with warnings"}
@@ -73,8 +74,3 @@ def interrupted(report: FleetReport) -> str:
     """What is missing of a run that did not end, and how to go on."""
     silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
     return f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
-
-
-def duration(seconds: float) -> str:
-    """A time in seconds or minutes."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from gdrkit.fleet.document import NodeRow
-from gdrkit.fleet.headline import duration
 from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.judge import cause_of
 from gdrkit.fleet.launcher import Pair
 from gdrkit.fleet.slow import ENOUGH, BadPairs, culprits, norm
 from gdrkit.fleet.text import ODD_SHOWN, short
+from gdrkit.formats.duration import duration
 from gdrkit.formats.plural import plural
 from gdrkit.report.terminal import Row, render
 

@@ -35,7 +35,6 @@ class HwlocObject(Struct, frozen=True, kw_only=True):
     os_index: int | None = None
     name: str = ""
     osdev_type: str = ""  # 0 block, 1 GPU, 2 network, 3 OpenFabrics, 4 DMA, 5 coprocessor
-    subtype: str = ""
     cpus: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     pci: PciObject | None = None
@@ -66,7 +65,6 @@ def _object(node: XmlNode) -> HwlocObject:
         os_index=_number(node, "os_index"),
         name=node.get("name"),
         osdev_type=node.get("osdev_type"),
-        subtype=node.get("subtype"),
         cpus=_set(node.get("cpuset")),
         nodes=_set(node.get("nodeset")),
         pci=_pci(node) if node.get("pci_busid") else None,

@@ -48,10 +48,7 @@ class PerftestRow(Struct, frozen=True, kw_only=True):
 
     size_bytes: int
     iterations: int | None = None
-    peak_gb_per_s: float | None = None
     average_gb_per_s: float | None = None  # the sum of both directions in a bidirectional test
-    messages_per_s: float | None = None
-    cpu_percent: float | None = None
     typical_us: float | None = None
     average_us: float | None = None
 
@@ -64,7 +61,6 @@ class Perftest(Struct, frozen=True, kw_only=True):
     device: str = ""
     mtu_bytes: int | None = None
     link_layer: str = ""  # InfiniBand, Ethernet
-    queue_pairs: int | None = None
     dual_port: bool = False
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
@@ -149,7 +145,6 @@ def _run(lines: list[str], first: int) -> Perftest | None:
         device=settings.get("Device", ""),
         mtu_bytes=_whole(settings.get("Mtu", "").partition("[")[0]),
         link_layer=_link_layer(settings.get("Link type", "")),
-        queue_pairs=_whole(settings.get("Number of qps", "")),
         dual_port=settings.get("Dual-port") == "ON",
         uses_gpu=bool(gpu) or "--use_cuda" in command,
         uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
@@ -228,14 +223,10 @@ def _row(cells: Mapping[str, str]) -> PerftestRow | None:
         value, factor = values.get(name), GB_PER_S.get(units.get(name, ""))
         return value * factor if value is not None and factor is not None else None
 
-    messages = values.get("MsgRate")
     return PerftestRow(
         size_bytes=size,
         iterations=_whole(cells.get("#iterations", "")),
-        peak_gb_per_s=rate("BW peak"),
         average_gb_per_s=rate("BW average"),
-        messages_per_s=messages * 1e6 if messages is not None else None,
-        cpu_percent=values.get("CPU_Util"),
         typical_us=values.get("t_typical"),
         average_us=values.get("t_avg"),
     )
@@ -261,7 +252,6 @@ def _parse_json(text: str) -> Perftest:
         device=settings.get("Device", ""),
         mtu_bytes=_whole(settings.get("Mtu", "").partition("[")[0]),
         link_layer=_link_layer(settings.get("Link_type", "")),
-        queue_pairs=_whole(settings.get("Number_of_qps", "")),
         dual_port=settings.get("Dual_port") == "ON",
         result_shown=bool(rows),
         rows=rows,
@@ -276,16 +266,12 @@ def _json_rows(document: Mapping[str, object]) -> Iterator[PerftestRow]:
         size = _whole(str(cells.get("MsgSize", "")))
         if size is None:
             continue
-        peak, average = _number(cells.get("BW_peak")), _number(cells.get("BW_average"))
-        messages = _number(cells.get("MsgRate"))
+        average, messages = _number(cells.get("BW_average")), _number(cells.get("MsgRate"))
         factor = _json_unit(average, messages, size)
         yield PerftestRow(
             size_bytes=size,
             iterations=_whole(str(cells.get("n_iterations", ""))),
-            peak_gb_per_s=peak * factor if peak is not None and factor else None,
             average_gb_per_s=average * factor if average is not None and factor else None,
-            messages_per_s=messages * 1e6 if messages is not None else None,
-            cpu_percent=_number(cells.get("CPU_util")),
             typical_us=_number(cells.get("t_typical")),
             average_us=_number(cells.get("t_avg")),
         )

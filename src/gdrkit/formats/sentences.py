@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.formats.regex import regex
-
 ENGLISH = {
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "did", "do", "does", "for",
     "from", "gives", "had", "has", "have", "i", "if", "in", "is", "it", "its", "me", "my", "no", "not",
@@ -25,12 +23,3 @@ def is_sentence(text: str) -> bool:
     words = text.lower().split()
     english = sum(word.strip(".,;:!?'\"()") in ENGLISH for word in words)
     return english >= 2 or (english == 1 and re.search(r"[.?!:][\"')]?$", text.strip()) is not None)
-
-
-_KEY = regex(r'^[ \t]*[\w.-]+(?= += |[ \t]*(?:"[^"\n]*" ?){0,4}\{[ \t]*$)', re.MULTILINE)
-
-
-def without_keys(text: str) -> str:
-    """A text without the names of attributes and blocks, as Terraform has them: `namespace = "x"` is not
-    about namespaces."""
-    return _KEY.sub("", text)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gdrkit.formats import der
 
 _COMMON_NAME, _ORGANIZATION, _EMAIL = "2.5.4.3", "2.5.4.10", "1.2.840.113549.1.9.1"
-_SUBJECT_KEY_ID, _BASIC_CONSTRAINTS, _EXTENDED_KEY_USAGE = "2.5.29.14", "2.5.29.19", "2.5.29.37"
+_SUBJECT_KEY_ID = "2.5.29.14"
 _TEXTS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
 
 
@@ -26,8 +26,6 @@ class Certificate(Struct, frozen=True):
     subject_key_id: str | None
     public_key_der: bytes  # SubjectPublicKeyInfo
     kernel_name: str  # as in /proc/keys, before the colon
-    is_ca: bool
-    extended_key_usages: tuple[str, ...]  # object identifiers
 
     @property
     def key_id(self) -> str:
@@ -49,19 +47,16 @@ def parse(data: bytes) -> Certificate:
     subject = reader.take(der.SEQUENCE, "the subject")
     public_key = reader.take(der.SEQUENCE, "the public key")
     reader.optional(0x81), reader.optional(0x82)  # unique ids
-    extensions = _extensions(reader.optional(0xA3))
-    key_id = extensions.get(_SUBJECT_KEY_ID)
+    key_id = _subject_key_id(reader.optional(0xA3))
     return Certificate(
         der=data,
         subject=name_of(subject),
         issuer=name_of(issuer),
         issuer_der=issuer.encoded,
         serial=der.integer_hex(serial),
-        subject_key_id=None if key_id is None else _key_id(key_id),
+        subject_key_id=key_id,
         public_key_der=public_key.encoded,
         kernel_name=_kernel_name(_attributes(subject)),
-        is_ca=_is_ca(extensions.get(_BASIC_CONSTRAINTS)),
-        extended_key_usages=_usages(extensions.get(_EXTENDED_KEY_USAGE)),
     )
 
 
@@ -93,34 +88,15 @@ def _kernel_name(attributes: dict[str, str]) -> str:
     return common or organization or attributes.get(_EMAIL, "")
 
 
-def _extensions(wrapped: der.DerValue | None) -> dict[str, der.DerValue]:
-    """Extension values by object identifier; the value is the DER inside the octet string."""
-    if wrapped is None:
-        return {}
-    found = {}
-    for extension in der.DerReader(wrapped).take(der.SEQUENCE, "the extensions"):
+def _subject_key_id(extensions: der.DerValue | None) -> str | None:
+    """The subject key id, whose DER is inside of an octet string; None if there is none."""
+    if extensions is None:
+        return None
+    for extension in der.DerReader(extensions).take(der.SEQUENCE, "the extensions"):
         reader = der.DerReader(extension.expect(der.SEQUENCE, "an extension"))
         kind = der.object_id(reader.take(der.OBJECT, "an extension's type"))
         reader.optional(der.BOOLEAN)
         content = reader.take(der.OCTET_STRING, "an extension's value").content
-        if kind in (_SUBJECT_KEY_ID, _BASIC_CONSTRAINTS, _EXTENDED_KEY_USAGE):
-            found[kind] = der.parse(content)
-    return found
-
-
-def _key_id(value: der.DerValue) -> str:
-    return value.expect(der.OCTET_STRING, "the subject key id").content.hex()
-
-
-def _is_ca(constraints: der.DerValue | None) -> bool:
-    if constraints is None:
-        return False
-    flag = der.DerReader(constraints.expect(der.SEQUENCE, "the basic constraints")).optional(der.BOOLEAN)
-    return flag is not None and flag.content != b"\0"
-
-
-def _usages(usages: der.DerValue | None) -> tuple[str, ...]:
-    if usages is None:
-        return ()
-    wanted = usages.expect(der.SEQUENCE, "the extended key usage")
-    return tuple(der.object_id(usage.expect(der.OBJECT, "a key usage")) for usage in wanted)
+        if kind == _SUBJECT_KEY_ID:
+            return der.parse(content).expect(der.OCTET_STRING, "the subject key id").content.hex()
+    return None

@@ -9,11 +9,12 @@ from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.groups import by_advice, numbers_of
-from gdrkit.fleet.headline import duration, in_need
+from gdrkit.fleet.headline import in_need
 from gdrkit.fleet.hostlist import expand, fold, natural
 from gdrkit.fleet.judge import answers_by_another_name, is_of_shared_name
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
+from gdrkit.formats.duration import duration
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table

@@ -13,7 +13,6 @@ from gdrkit.fabric.picture_svg import RULES, TALL, Drawing, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
-from gdrkit.html.bench_and_cost import AddedDocument, sections
 from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.figure import DrawnPair, figure, next_step
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, running, unseen
@@ -59,7 +58,6 @@ class NodeReport:
     source: str  # what was read, as the user named it
     target: str  # for the commands that the page suggests; empty for this machine
     made: str  # when, in UTC
-    documents: tuple[AddedDocument, ...] = ()
 
 
 def node_page(node: NodeReport) -> str:
@@ -76,7 +74,6 @@ def node_page(node: NodeReport) -> str:
         _first_screen(node, report, shown, drawn, paths, start),
         _matrix(shown, every, start),
         running(report),
-        sections(node.documents),
         layers(report, node.target),
         fixes(report),
         unseen(report),

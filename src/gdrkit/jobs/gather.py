@@ -156,7 +156,10 @@ class GatheredRanks:
             ),
             key=_order,
         )
-        return Rank(rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, legs=_joined(legs))
+        return Rank(
+            rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, legs=_joined(legs),
+            communicator=largest.identifier if largest else "",
+        )  # fmt: skip
 
     def _leg(self, tail: bytes, channels: int, position: int, names: dict[int, str]) -> Leg | None:
         text = tail.decode("utf-8", "replace")

@@ -12,12 +12,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.facts.asking import IN_A_POD
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
 from gdrkit.jobs.gpu_names import OF_HARDWARE
-from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank
+from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank, ShortNicList
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
+from gdrkit.report.summary import clip
 
 HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
 
@@ -29,6 +31,15 @@ GOES: dict[HostPath, str] = {
 }  # fmt: skip
 _HOST = regex(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 """What may be part of a command: a log is written by others. RFC 1035 has the length."""
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_POD = regex(rf"-(?:(?:worker|master|launcher)-\d{{1,5}}|(?=\d?[a-z])[{_LETTERS}]{{5}})$", re.ASCII)
+"""The end of a pod's name: a replica of an MPIJob or PyTorchJob, or the suffix of a ReplicaSet, DaemonSet or
+Job. Sources: kubeflow/trainer pkg/common/util, GenGeneralName(); Kubernetes apimachinery pkg/util/rand."""
+_COPIED = (
+    "`kubectl cp gdr.pyz {0}:/tmp/gdr.pyz` and `kubectl exec {0} -- python3 /tmp/gdr.pyz doctor`; "
+    "docs/install.md, One file, says how to make it"
+)
 
 
 class JobHosts(Struct, frozen=True, kw_only=True):
@@ -114,12 +125,15 @@ def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
         return f"{others}; settings of the ranks differ"
     versions = {version for job in document.jobs for version in job.nccl_versions}
     same = ["no other version of NCCL"] if len(versions) == 1 else []
-    same += ["no setting that differs"] if document.logged.env and not document.lone_settings else []
+    selected = any(one.selected for one in document.short_nic_lists)
+    alike = document.logged.env and not (document.lone_settings or selected)
+    same += ["no setting that differs"] if alike else []
     shows = f", and the log shows {' and '.join(same)}" if same else ""
     return f"{others}{shows}: look for what differs between the hosts"
 
 
-MOST_SETTINGS = 3
+MOST_SETTINGS, SETTING_CHARACTERS = 3, 120
+UNSELECTED = "hca-not-selected"
 
 
 def _prints(one: LoneSetting) -> str:
@@ -136,6 +150,12 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     reaches no host, and has the name of the pod as that of the host."""
     certain = [finding for finding in document.findings if _certain(finding)]
     yield from dict.fromkeys(one.todo for one in certain if one.todo and one.code not in FAR)
+    yield from (nic_list_step(one) for one in document.short_nic_lists if one.selected)
+    if any(why.codes[:1] == (UNSELECTED,) for why in document.why_not_direct):
+        yield (
+            "`ls /sys/class/infiniband` in the job lists the names that NCCL_IB_HCA has to match; unset, "
+            "NCCL takes every NIC that is up"
+        )
     for one in document.lone_settings:
         if one.closes:
             yield f"unset {one.name} on {names(one.hosts)}"
@@ -150,18 +170,7 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         return
     if not slow:
         return
-    pair = [host for host in (slow, good) if host]
-    why = f"compares {slow} with {good}" if good else f"judges {slow}"
-    yield f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}"
-    yield (
-        f"with root: `gdr doctor {' '.join(f'ssh://root@{host}' for host in pair)}` also reads the kernel's "
-        "log and ACS"
-    )
-    yield (
-        f"in pods: `kubectl cp gdr.pyz {slow}:/tmp/gdr.pyz` and `kubectl exec {slow} -- "
-        "python3 /tmp/gdr.pyz doctor`; docs/install.md, One file, says how to make it"
-    )
-    yield f"under Slurm: `srun -w {slow} python3 gdr.pyz doctor`, with the same file"
+    yield from _in_pod(slow) if _POD.search(slow) else _on_host(slow, good)
     if rest := _of_other_causes(document, groups, slow):
         yield f"the same for {names(rest)}: the path or its causes are others there"
     nodes = f"the nodes of {slow} and of {good}, which does" if good else f"the node of {slow}"
@@ -169,6 +178,39 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         f"to ask whoever has root: GPU memory of {slow} does not reach the network directly; could you run "
         f"`sudo gdr collect` on {nodes}, and send me the files?"
     )
+
+
+def nic_list_step(one: ShortNicList) -> str:
+    """What to do about NICs that NCCL does not list on some hosts."""
+    if not one.selected:
+        return f"`ibv_devinfo -d {one.missing[0]}` on {one.hosts[0]} shows whether a port is active"
+    return (
+        f"NCCL_IB_HCA={clip(one.selected, SETTING_CHARACTERS)} on {names(one.hosts)} leaves out "
+        f"{names(one.missing)}: unset it there, or set it as on the other hosts"
+    )
+
+
+def _on_host(slow: str, good: str) -> Iterator[str]:
+    """How to judge a host, by whom can reach it: its name does not show whether it is a pod's."""
+    pair = [host for host in (slow, good) if host]
+    why = f"compares {slow} with {good}" if good else f"judges {slow}"
+    yield f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}"
+    yield (
+        f"with root: `gdr doctor {' '.join(f'ssh://root@{host}' for host in pair)}` also reads the kernel's "
+        "log and ACS"
+    )
+    yield f"in pods: {_COPIED.format(slow)}"
+    yield f"under Slurm: `srun -w {slow} python3 gdr.pyz doctor`, with the same file"
+
+
+def _in_pod(name: str) -> Iterator[str]:
+    """How to judge a pod and its node, which has another name."""
+    yield f"in the pod: {_COPIED.format(name)}"
+    yield (
+        f"with root of its node, which `kubectl get pod {name} -o wide` names: the same file in a shell "
+        f"that `{IN_A_POD}sh` opens there"
+    )
+    yield f"if {name} is the name of a host: `gdr doctor ssh://{name}`"
 
 
 def _of_other_causes(document: NcclDocument, groups: Iterable[JobHosts], first: str) -> list[str]:

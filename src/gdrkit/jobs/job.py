@@ -92,6 +92,7 @@ class Rank(Struct, kw_only=True):
     cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
     legs: tuple[Leg, ...]
+    communicator: str = ""  # in which it has this number: 0x9bd1f3a2; "" if no line names it
     network_path: Carrier | None = None  # what its network would use, if lines show that without a channel
     network_reasons: tuple[LegReason, ...] = ()  # why that is not direct
 
@@ -125,6 +126,12 @@ class JobPart(Struct, kw_only=True):
     ranks: list[Rank]
     missing: MissingRanks | None = None
     on_one_host: bool = False  # all ranks, as lines prove: the job needs no network
+
+    @property
+    def shares_numbers(self) -> bool:
+        """Whether ranks have one number in several communicators, as where groups of a job overlap."""
+        numbers = [rank.rank for rank in self.ranks if rank.rank is not None and rank.communicator]
+        return len(set(numbers)) < len(numbers)
 
 
 class JobFinding(Struct, frozen=True, kw_only=True):
@@ -211,6 +218,7 @@ class ShortNicList(Struct, frozen=True, kw_only=True):
     usual: int  # NICs that those list
     usual_hosts: int
     shared: tuple[str, ...]  # NICs of which several ranks of such a host use one
+    selected: str  # NCCL_IB_HCA on these hosts, where only that can be the cause; else ""
     codes: tuple[Code, ...]  # possible causes
     line: LogLineNumber  # the first list
 

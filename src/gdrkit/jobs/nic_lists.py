@@ -16,6 +16,7 @@ from gdrkit.jobs.hosts import names
 from gdrkit.jobs.job import JobPart, Rank, ShortNicList
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.log_records import OVER_NETWORK
+from gdrkit.programs.nccl.settings import selects
 
 UNLISTED: tuple[Code, ...] = ("port-down", "rdma-device-not-in-container", "hca-not-selected")
 
@@ -36,21 +37,29 @@ def short_nic_lists(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[S
     for host, found in lists.items():
         if set(found) < usual and (2 * kinds[frozenset(found)] < len(lists) or len(lists) == 2):
             lacking[tuple(sorted(usual - set(found)))].append(host)
-    settings = {
-        setting
-        for host in lists
-        if set(lists[host]) == usual
-        for setting in _selected(gathered, ranks[host])
-    }
+    given = {missing: _selected(gathered, ranks[hosts[0]]) for missing, hosts in lacking.items()}
     return tuple(
         ShortNicList(
             hosts=tuple(sorted(hosts)), missing=missing, usual=len(usual), usual_hosts=kinds[usual],
             shared=tuple(sorted(set.union(*(_shared(ranks[host]) for host in hosts)))),
-            codes=UNLISTED if settings.issuperset(_selected(gathered, ranks[hosts[0]])) else UNLISTED[-1:],
+            selected=_leaving_out(given[missing], missing), codes=_causes(given[missing], missing),
             line=gathered.where(min(position for host in hosts for position in lists[host].values())),
         )
         for missing, hosts in lacking.items()
     )  # fmt: skip
+
+
+def _leaving_out(given: set[str], missing: tuple[str, ...]) -> str:
+    """The value of NCCL_IB_HCA that selects none of the missing NICs; "" if none is printed."""
+    return min((one for one in given if not any(selects(one, nic) for nic in missing)), default="")
+
+
+def _causes(given: set[str], missing: tuple[str, ...]) -> tuple[Code, ...]:
+    """Why NICs may be missing: a value of NCCL_IB_HCA that selects them is none of the causes."""
+    if _leaving_out(given, missing):
+        return UNLISTED[-1:]
+    selected = any(all(selects(one, nic) for nic in missing) for one in given)
+    return UNLISTED[:-1] if selected else UNLISTED
 
 
 def short_list_words(one: ShortNicList) -> str:

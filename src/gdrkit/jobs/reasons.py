@@ -19,7 +19,7 @@ from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.messages.verbs_failures import OPEN_DEVICE
 from gdrkit.programs.aws_ofi_nccl.messages import NO_GDR
 from gdrkit.programs.nccl import log_records as nccl_records
-from gdrkit.programs.nccl.messages import NO_NET_GDR, OF_ONE_NIC
+from gdrkit.programs.nccl.messages import NO_IB_DEVICE, NO_NET_GDR, OF_ONE_NIC
 from gdrkit.programs.nccl.network_messages import FAILED_STEPS
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
@@ -145,9 +145,8 @@ class ReasonFinder:
             return
         for entry in no_device.values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
-            others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")
             # a setting need not be printed: NCCL_DEBUG_SUBSYS may leave ENV out
-            causes = ("hca-not-selected", *others) if chosen else (*others, "hca-not-selected")
+            causes = (NO_IB_DEVICE[-1], *NO_IB_DEVICE[:-1]) if chosen else NO_IB_DEVICE
             text = "NET/IB finds no device" + (f" with NCCL_IB_HCA={chosen}" if chosen else "")
             yield LegReason(text, causes, self.gathered.where(entry.position))
 

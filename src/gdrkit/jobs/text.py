@@ -10,10 +10,20 @@ from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.jobs.diagnostics_text import diagnostics_rows
 from gdrkit.jobs.document import NcclDocument, at_least
-from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
-from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
+from gdrkit.jobs.hosts import (
+    SLOWER,
+    JobHosts,
+    by_host,
+    contrast,
+    headline,
+    host_line,
+    next_steps,
+    nic_list_step,
+)
+from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
+from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 
@@ -49,7 +59,7 @@ def text(
 def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
     slower = document.verdict.state == "blocked" and any(group.path in SLOWER for group in groups)
-    steps = list(next_steps(document, groups)) if slower else []
+    steps = [*(next_steps(document, groups) if slower else ()), *ucx_steps(document.ucx)]
     yield from _head(document, groups)
     yield from _hosts(document, groups)
     if steps:
@@ -75,7 +85,7 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     if document.diagnostics is not None:
         yield from diagnostics_rows(document.diagnostics)
     if document.ucx is not None:
-        yield from _ucx(document.ucx)
+        yield from ucx_rows(document.ucx)
     yield from _nics(document)
     yield from _rails(document)
     for job in document.jobs:
@@ -226,19 +236,6 @@ def _page_of(code: str) -> str:
     return f"`gdr codes {code}` says how to tell, and what to do"
 
 
-def _ucx(found: UcxLegs) -> Iterator[Row]:
-    """What tables of UCX_PROTO_INFO show."""
-    yield 0, "head", "UCX's tables (UCX_PROTO_INFO)"
-    style = {True: "active", False: "failed", None: "unknown"}[found.direct]
-    yield 2, style, found.claim
-    for leg in found.legs:
-        since = f", from {leg.from_bytes:,} bytes" if leg.from_bytes else ""
-        times = "" if leg.count is None else f", {leg.count:,} operations"
-        yield 2, "", f"{leg.title}{since}{times}: {leg.words}"
-        yield 6, "quote", f"{leg.line}: {leg.description}, {leg.config}"
-    yield 0, "", ""
-
-
 def _nics(document: NcclDocument) -> Iterator[Row]:
     if not document.short_nic_lists:
         return
@@ -247,11 +244,7 @@ def _nics(document: NcclDocument) -> Iterator[Row]:
         yield 2, "warning", short_list_words(one)
         yield 6, "", f"possible causes: {', '.join(one.codes)}"
         yield 6, "quote", str(one.line)
-        yield (
-            6,
-            "",
-            f"next: `ibv_devinfo -d {one.missing[0]}` on {one.hosts[0]} shows whether a port is active",
-        )
+        yield 6, "", f"next: {nic_list_step(one)}"
     yield 0, "", ""
 
 
@@ -308,20 +301,23 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
             what = "; ".join(_words(rank.legs, device=True)) or _without_channel(rank)
-            yield 6, "none", what, f"  {_name(rank)}  "
+            yield 6, "none", what, f"  {_name(rank, apart=job.shares_numbers)}  "
         return
     groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         groups[tuple(_words(rank.legs, device=False)) or (_without_channel(rank),)].append(rank)
     for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
         numbers = number_ranges(rank.rank for rank in ranks if rank.rank is not None) or "unnumbered"
+        if job.shares_numbers:
+            numbers = f"of {_count(len({rank.communicator for rank in ranks}), 'communicator')}"
         devices = {leg.device for rank in ranks for leg in rank.legs if leg.device}
         over = f" over {_count(len(devices), 'device')}" if devices else ""
         yield 6, "none", "; ".join(words), f"  {_count(len(ranks), 'rank')} ({numbers}){over}: "
 
 
-def _name(rank: Rank) -> str:
+def _name(rank: Rank, *, apart: bool = False) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
+    number += f" of {rank.communicator}" if apart and rank.communicator else ""
     process = f"  {rank.process}" if ":" in rank.process else ""
     return f"{number}{process}" + (f" {_gpu(rank.gpu)}" if rank.gpu else "")
 
@@ -360,11 +356,12 @@ def _words(legs: Iterable[Leg], *, device: bool) -> list[str]:
 def _detail(document: NcclDocument, number: int | None) -> Iterator[Row]:
     shown = False
     for job in document.jobs:
+        name = f"job {job.number}  " if len(document.jobs) > 1 else ""
         for rank in job.ranks:
             if number is not None and rank.rank != number:
                 continue
             shown = True
-            yield 0, "head", (f"job {job.number}  " if len(document.jobs) > 1 else "") + _name(rank)
+            yield 0, "head", name + _name(rank, apart=job.shares_numbers)
             for leg in rank.legs:
                 yield from _leg(leg)
             yield 0, "", ""

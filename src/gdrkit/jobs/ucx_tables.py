@@ -5,14 +5,15 @@ NIXL, Mooncake over UCX and MPI print no line of NCCL for what UCX moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.formats.ucx_proto import ProtoTable, read_tables
 from gdrkit.jobs.job import LogPosition, UcxLeg, UcxLegs
-from gdrkit.programs.ucx.proto_tables import MOST_ROWS, WORDS, findings, verdict
+from gdrkit.programs.ucx.proto_tables import MOST_ROWS, WORDS, UcxPath, findings, verdict
+from gdrkit.report.terminal import Row
 
 MOST_LINES = 20_000
 """Lines of tables that are kept: a process has some hundred."""
@@ -58,6 +59,29 @@ def ucx_legs(kept: TableLines, where: Callable[[int], LogPosition]) -> UcxLegs |
             for one in findings(located)[:MOST_ROWS]
         ),
     )  # fmt: skip
+
+
+def ucx_steps(found: UcxLegs | None) -> Iterator[str]:
+    """What to do where the tables show GPU memory that is copied; nothing else."""
+    if found is None or found.direct is not False:
+        return
+    if any(leg.path in (UcxPath.MIXED, UcxPath.TCP) for leg in found.legs):
+        yield "`env | grep UCX_` in the job shows whether UCX_TLS or UCX_NET_DEVICES leaves RDMA out"
+    yield "on a host of the job, or in its pod: `gdr doctor --consumer ucx` names what blocks its paths"
+    yield "`gdr explain LOG` ranks the causes by what else the log shows"
+
+
+def ucx_rows(found: UcxLegs) -> Iterator[Row]:
+    """The rows of a page about what the tables show."""
+    yield 0, "head", "UCX's tables (UCX_PROTO_INFO)"
+    style = {True: "active", False: "failed", None: "unknown"}[found.direct]
+    yield 2, style, found.claim
+    for leg in found.legs:
+        since = f", from {leg.from_bytes:,} bytes" if leg.from_bytes else ""
+        times = "" if leg.count is None else f", {leg.count:,} operations"
+        yield 2, "", f"{leg.title}{since}{times}: {leg.words}"
+        yield 6, "quote", f"{leg.line}: {leg.description}, {leg.config}"
+    yield 0, "", ""
 
 
 def _located(table: ProtoTable, positions: list[int]) -> ProtoTable:

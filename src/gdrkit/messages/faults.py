@@ -17,6 +17,24 @@ _OTHER_LAYOUT = Meaning(
 
 ROWS = (
     MessageTemplate(
+        "cuda",
+        "system not yet initialized",
+        ("nvswitch-fabric-down",),
+        decides=False,
+        source="NVIDIA Fabric Manager user guide; CUDA error 802",
+        open_end=True,
+        sample="RuntimeError: CUDA error: system not yet initialized",
+    ),
+    MessageTemplate(
+        "cuda",
+        "{:CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady}",
+        ("nvswitch-fabric-down",),
+        decides=False,
+        source="NVIDIA Fabric Manager user guide; CUDA error 802",
+        open_end=True,
+        sample="CUDA error: CUDA_ERROR_SYSTEM_NOT_READY",
+    ),
+    MessageTemplate(
         "rdma_topo",
         "E: No supported topology detected",
         meaning=_OTHER_LAYOUT,

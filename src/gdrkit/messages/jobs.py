@@ -29,6 +29,13 @@ _OWN_GDRCOPY = Meaning(
     "Nothing has to be done, unless a later line says that the internal backend is unavailable",
     effect="harmless",
 )
+OF_EVERY_HOST = "interface-of-every-host"
+_OF_EVERY_HOST = Meaning(
+    "NCCL uses an interface that reaches no other host: it has an address that every host of a cluster has,"
+    " for EKS Pod Identity or a cache of DNS. A job over several hosts hangs, or is refused its connections",
+    "Set NCCL_SOCKET_IFNAME on all ranks to the interface that `ip route get ADDRESS` names for another one,"
+    " or leave this one out: ^lo,docker,pod-id-link0,nodelocaldns",
+)
 
 ROWS = (
     MessageTemplate(
@@ -106,24 +113,6 @@ ROWS = (
         sample="n1:1:2 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 172 bytes instead of 64",
     ),
     MessageTemplate(
-        "cuda",
-        "system not yet initialized",
-        ("nvswitch-fabric-down",),
-        decides=False,
-        source="NVIDIA Fabric Manager user guide; CUDA error 802",
-        open_end=True,
-        sample="RuntimeError: CUDA error: system not yet initialized",
-    ),
-    MessageTemplate(
-        "cuda",
-        "{:CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady}",
-        ("nvswitch-fabric-down",),
-        decides=False,
-        source="NVIDIA Fabric Manager user guide; CUDA error 802",
-        open_end=True,
-        sample="CUDA error: CUDA_ERROR_SYSTEM_NOT_READY",
-    ),
-    MessageTemplate(
         "nvidia",
         "CUDA driver version is insufficient for CUDA runtime version",
         meaning=Meaning(
@@ -182,6 +171,18 @@ ROWS = (
         open_end=True,
         sample="torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 1/2"
         " clients joined.",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"{:(?:Bootstrap|NET/Socket) ?: ?Using|OOB}{:.{0,400}?(?<![\w-])}"
+        "{interface:pod-id-link0|nodelocaldns}:169.254.",
+        meaning=_OF_EVERY_HOST,
+        source="aws/eks-pod-identity-agent configuration/config.go; Kubernetes NodeLocal DNSCache; "
+        "aws-samples/aws-do-eks pull request 54",
+        open_end=True,
+        name=OF_EVERY_HOST,
+        sample="n1:1:2 [0] NCCL INFO NET/Socket : Using [0]enp73s0:10.1.216.156<0> "
+        "[1]pod-id-link0:169.254.170.23<0>",
     ),
     MessageTemplate(
         "nccl",
@@ -264,13 +265,14 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
-        r"Got completion {:.{0,80}(?:status=|error )(?:5|9|13)\b}",
+        r"{:Got completion .{0,80}(?:status=|error )(?:5|9|13)\b|IBV_WC_WR_FLUSH_ERR"
+        r"|Work Request Flushed Error}",
         meaning=Meaning(
             "This completion error follows from another one: the peer, or this rank, had already stopped",
             "Look for the first error of all ranks",
             effect="follows",
         ),
-        source="ibv_poll_cq(3), IBV_WC_WR_FLUSH_ERR",
+        source="ibv_poll_cq(3); rdma-core libibverbs/verbs.c, ibv_wc_status_str()",
         open_end=True,
         sample="n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=5 "
         "vendor err 249",

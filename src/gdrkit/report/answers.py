@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import SYSTEMS
 from gdrkit.repair.platforms.means import CONTAINER
-from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
+from gdrkit.report.boot_words import boot_sentence, lost_at_boot, open_at_boot, repair_before_boot
 from gdrkit.report.causes import deciding, failed_all_the_same, first_cause, missing_of
 from gdrkit.report.document import GpuSection, PlanStep, Report
 from gdrkit.report.pages import advice, code_page
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
+from gdrkit.rules.rule import WIRE
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -71,13 +73,11 @@ def first_screen(report: Report, target: str = "") -> FirstScreen:
     return FirstScreen(report.verdict.state, title, labelled, what_now)
 
 
-OF_ANY_PATH = ("link-degraded", "link-narrower-than-port", "port-on-one-lane", "port-slower-than-others")
-"""Warnings of links that every transfer crosses, also one through host memory."""
-
-
 def _slows(report: Report) -> Finding | None:
-    """What makes the NIC itself slow, which can be mended though no direct path is possible."""
-    return next((f for f in report.findings if f.status == "warning" and f.code in OF_ANY_PATH), None)
+    """What makes the NIC itself slow, also through host memory, and so can be mended though no direct path
+    is possible."""
+    warnings = (f for f in report.findings if f.status == "warning")
+    return next((f for f in warnings if WIRE in rule_of(f.code).slows), None)
 
 
 def answers(report: Report, target: str = "") -> Iterator[Row]:
@@ -102,6 +102,8 @@ def reasons(report: Report) -> Iterator[tuple[str, str]]:
     label, why = reason(report)
     if why:
         yield label if after is None else "Also", why
+    if words := open_at_boot(report):
+        yield "Boot", words
 
 
 def reason(report: Report) -> tuple[str, str]:

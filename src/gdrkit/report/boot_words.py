@@ -20,6 +20,14 @@ def boot_sentence(report: Report, after: NextBootSection) -> str:
     return f"{states}{sure}: {after.seen}. [{after.cause}]"
 
 
+def open_at_boot(report: Report) -> str:
+    """That it is not known what the next boot leaves of a node that is ready now; "" if it is known."""
+    after = report.next_boot
+    if after is None or after.state is not State.UNKNOWN or report.verdict.state not in GOOD:
+        return ""
+    return f"Not known whether this holds after the next boot. What decides it is not known: {after.seen}."
+
+
 def repair_before_boot(after: NextBootSection, consumer: str = "", target: str = "") -> str:
     """What to do before the reboot."""
     if after.commands:

@@ -28,7 +28,6 @@ from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.expectation import fits
 from gdrkit.formats.plural import plural
 from gdrkit.node import Node, if_absent, if_missing
-from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.rule import GPU, WIRE, Failed, Layer, NotApplicable, Outcome, Passed, Rule, Status, rule
 
 
@@ -209,7 +208,7 @@ def _rail_nics(node: Node) -> Iterator[RdmaDevice]:
     "expected-rail-differs",
     Layer.PCIE,
     per=_rail_nics,
-    slows=REGISTRATION,
+    slows=(WIRE,),
     cost="A collective over all GPUs is as slow as its slowest rail.",
 )
 def expected_rail_differs(node: Node, nic: RdmaDevice) -> Outcome:

@@ -13,9 +13,8 @@ from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
 from gdrkit.facts.soldered_link import full_link
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 _LINKED = ("ACTIVE", "ARMED", "INIT")
 """States of a port whose cable has a link, so that its rate is real: InfiniBand specification, 14.2.5.6."""
@@ -31,7 +30,7 @@ def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     "link-degraded",
     Layer.PCIE,
     per=gpus_and_nics,
-    slows=REGISTRATION,
+    slows=(WIRE,),
     reported_by=(
         DecidingCommand(
             "sudo lspci -vv", "`(downgraded)` in `LnkSta`, and a `LnkCap` of the port above that allows more"
@@ -98,7 +97,7 @@ def _failed(segment: Segment, seen: str, expected: str, advice: str) -> Failed:
     "link-narrower-than-port",
     Layer.PCIE,
     per=nics,
-    slows=REGISTRATION,
+    slows=(WIRE,),
     cost="The port's rate cannot be reached through this device alone.",
 )
 def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:

@@ -49,7 +49,7 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     containerd. Then log in again, and restart these units: what runs keeps its limit. Start a container
     with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the pod the capability IPC_LOCK.
 
-    In a job of Slurm the limit is that of the shell that submits it, and at most the hard limit of slurmd:
+    In a job of Slurm: the limit is that of the shell that submits it, and at most the hard limit of slurmd:
     put `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, in place of any `PropagateResourceLimits`,
     and LimitMEMLOCK=infinity in the unit of slurmd, and restart slurmctld and slurmd. Or raise the limit of
     logins where jobs are submitted, too. For one job, `srun --propagate=NONE` leaves that shell's out.

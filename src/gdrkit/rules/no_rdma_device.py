@@ -115,8 +115,21 @@ def _none(node: Node, seen: str) -> Failed:
         seen=seen,
         expected="at least one in /sys/class/infiniband",
         subject="node",
+        advice=_FOR_ITSELF if if_missing(False, _works_for_itself, node) else "",
         permanent=frozenset((WIRE,)) if _is_host(node) else frozenset(),
     )
+
+
+_FOR_ITSELF = (
+    "Nothing: the GPUs of one machine need no NIC among themselves. To send their memory to another "
+    "machine, install a NIC that supports RDMA, such as a ConnectX."
+)
+
+
+def _works_for_itself(node: Node) -> bool:
+    """Whether this is a machine of its own with GPUs. Its list of PCI devices shows no NIC for RDMA then:
+    one without an RDMA device is reported before."""
+    return bool(gpus(node)) and _is_host(node) and virtual_machine(node) == "none"
 
 
 _H100_SXM = "2330"  # pci.ids: GH100 [H100 SXM5 80GB]

@@ -172,7 +172,7 @@ def _port_of_card(device: RdmaDevice, port: RdmaPort) -> int:
     "port-on-one-lane",
     Layer.HARDWARE,
     per=rdma_devices,
-    slows=REGISTRATION,
+    slows=(WIRE,),
     reported_by=(DecidingCommand("cat /sys/class/infiniband/*/ports/*/rate", "`(1X `"),),
     cost="The port carries the rate of one lane: a quarter of what the cable could.",
 )
@@ -216,7 +216,7 @@ def port_on_one_lane(node: Node, device: RdmaDevice) -> Outcome:
     "port-slower-than-others",
     Layer.HARDWARE,
     per=nics,
-    slows=REGISTRATION,
+    slows=(WIRE,),
     reported_by=(DecidingCommand("cat /sys/class/infiniband/*/ports/*/rate", "one rate below the others"),),
     cost="A collective over all NICs is as slow as this one.",
 )
@@ -273,9 +273,13 @@ def _rate(node: Node, device: RdmaDevice) -> float:
 
 
 def _kind(node: Node, device: RdmaDevice) -> tuple[str, frozenset[str]]:
-    """The board of a NIC, "" if its driver does not name it, and the link layers of its ports."""
-    board = device.board_id or if_absent("", node.text, f"{CLASS}/{device.name}/board_id").strip()
-    return board, frozenset(port.link_layer for port in ports(node, device.name))
+    """The board of a NIC and the link layers of its ports."""
+    return board(node, device), frozenset(port.link_layer for port in ports(node, device.name))
+
+
+def board(node: Node, device: RdmaDevice) -> str:
+    """The board of a NIC; "" if its driver does not name it."""
+    return device.board_id or if_absent("", node.text, f"{CLASS}/{device.name}/board_id").strip()
 
 
 def _has_one_lane(node: Node, port: RdmaPort) -> bool:

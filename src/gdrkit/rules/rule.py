@@ -111,7 +111,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     per: Callable[[Node], Iterable[Any]]
     takes: Callable[[Any], tuple[Need, ...]]  # what the problem takes away, given the subject
     permanent: frozenset[Need] = frozenset()  # the part of it that no remedy restores
-    slows: tuple[Need, ...] = ()  # what still works, but slowly
+    slows: tuple[Need, ...] = ()  # what still works, but slowly: WIRE means also through host memory
     direction: Direction = "both"  # send: the NIC reads GPU memory
     default_status: Status = Status.NOTE  # of a finding that blocks and slows nothing
     loading: LoadPosition | None = None  # where it stops the loading of a module

@@ -92,13 +92,13 @@ def _elsewhere(table: Matrix, consumer: str, chosen: Iterable[Pair | None]) -> S
             if pair is None or own is None or pair.gpu != own.gpu:
                 continue
             for path in consumer_of(consumer).direct:
-                both = [_at_any_nic(j) for j in here if j.path == path and j.consumer == consumer]
+                both = [at_any_nic(j) for j in here if j.path == path and j.consumer == consumer]
                 states.append(min(both, key=WORST_FIRST.index, default=State.BLOCKED))
         found.append(min(states, key=BEST_FIRST.index))
     return min(found, key=WORST_FIRST.index, default=None)
 
 
-def _at_any_nic(judgement: PathState) -> State:
+def at_any_nic(judgement: PathState) -> State:
     """The state without what says only that the GPU has no NIC of its own."""
     blockers = judgement.blocked_by
     others = [one for one in blockers if not isinstance(one.subject, PciGpu) or one.takes != (WIRE,)]

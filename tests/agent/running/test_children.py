@@ -14,7 +14,7 @@ from gdrkit.agent.running import children
 
 def gathered(**sources):
     """The results, with a deadline that is near only if a source never ends."""
-    wait_s = 0.5 if any(one.__name__.startswith("hangs") for one in sources.values()) else 30
+    wait_s = 2 if any(one.__name__.startswith("hangs") for one in sources.values()) else 30
     return children.gather(sources, time.monotonic() + wait_s)
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.evidence import Missing, MissingReason
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.libraries import verbs_has_dmabuf
+from gdrkit.facts.modprobe_config import Directive, configuration
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.nvidia_smi import SmiGpu, smi_memory
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.secure_boot import signatures_needed
@@ -109,3 +113,16 @@ def test_the_gpu_that_lacks_most_decides_on_the_next_step(numbers):
     steps = [(step.remedy.name, step.then.state.value, step.then.blocked_by) for step in chain]
     assert sorted(name for name, _, _ in steps) == ["enlarge-bar1", "upgrade-rdma-core"]
     assert [state for _, state, _ in steps] == ["blocked", "ready"]
+
+
+@pytest.mark.parametrize(
+    ("module", "steps"),
+    [("nvidia", [["allow-module", "load-driver"]]), ("nvidia_drm", [["load-driver"]])],  # a near miss
+)
+def test_a_line_that_keeps_the_driver_itself_out_is_removed_before_it_is_loaded(module: str, steps):
+    node = plain("ubuntu-6.8-h100")
+    line = Directive(module, "/bin/false", "etc/modprobe.d/x.conf", 1)
+    shut = configuration.becomes(replace(configuration(node), install=(line,)))
+    node = node.after("derived", [shut, is_loaded.becomes(False, DRIVER)])
+    found = plan.plan(node, judge_node(node), "nccl")
+    assert [[step.remedy.name for step in chain] for chain in found] == steps

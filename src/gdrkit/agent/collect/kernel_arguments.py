@@ -21,7 +21,11 @@ compares these."""
 _HOLDS_ARGUMENTS = re.compile(rb"GRUB_CMDLINE\w*\+?|kernelopts")
 """What has kernel arguments for its value: /etc/default/grub, grubenv."""
 
-_PIECE = re.compile(rb"\n|[^\S\n]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+", re.DOTALL)
+_PIECE = re.compile(rb"\n|\r|[^\S\n\r]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+", re.DOTALL)
+_PLAIN_WORDS = re.compile(rb"((?<!\S)(?:(?!--|GRUB_CMDLINE|kernelopts)[^\s\"';#$`\\]+\s+)+)")
+"""Words that only blanks separate. They are read at once, as the values of all other words are in pieces."""
+
+_LINE_ENDS = (b"\n", b"\r")
 _ACTED_ON = (b";", b"$", b"`", b"\\\n")
 """What GRUB and the shell act on remains in place, also in a value; so do quotation marks."""
 
@@ -48,11 +52,9 @@ def arguments_in_file(path: str, data: bytes) -> bytes:
     quotes = b"\"'" if found["entry"] else b'"'
     if not _NEEDS_READING.search(data):
         return _ARGUMENT.sub(_plain, data)  # at once: a file has many lines
-    lines = [
-        b"#\n" if line.lstrip()[:1] == b"#" and not found["one"] else _without_values(line, quotes)
-        for line in data.splitlines(True)
-    ]
-    return b"".join(lines)
+    if not found["one"]:
+        data = b"".join(b"#\n" if line.lstrip()[:1] == b"#" else line for line in data.splitlines(True))
+    return _without_values(data, quotes)
 
 
 _NEEDS_READING = re.compile(rb"[\"'\\;$`#]|--|GRUB_CMDLINE|kernelopts")
@@ -71,15 +73,21 @@ def arguments_in_log(data: bytes) -> bytes:
 
 
 def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> bytes:
-    """`quotes`: what protects blanks. Of comments in a script, `#` remains."""
+    """`quotes`: what protects blanks; in a script also line ends. Of comments in a script, `#` remains."""
     if not script and not _NEEDS_READING.search(data):
         return _ARGUMENT.sub(_plain, data)
     words, out, comment = _Words(quotes), [], False
-    for piece in _PIECE.findall(data):
-        if comment and piece != b"\n":
+    for number, part in enumerate(_PLAIN_WORDS.split(data)):
+        if number % 2 and words.ended and not comment:
+            out.append(_ARGUMENT.sub(_plain, part))
             continue
-        comment = script and piece == b"#" and words.at_start
-        out.append(words.kept(piece))
+        for piece in _PIECE.findall(part):
+            if comment and piece != b"\n":
+                continue
+            comment = script and piece == b"#" and words.at_start
+            out.append(words.kept(piece))
+            if not script and piece[-1:] in _LINE_ENDS:
+                words = _Words(quotes)
     return b"".join(out)
 
 
@@ -95,6 +103,11 @@ class _Words:
     def _begin(self) -> None:
         self._name = bytearray()  # bytes would be copied for each piece
         self._in_value = self._drops = self._said = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the next piece begins a word that is read like any other."""
+        return not (self._name or self._in_value or self._inner or self._for_init or self._holds)
 
     @property
     def at_start(self) -> bool:

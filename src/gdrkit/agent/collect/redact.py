@@ -57,19 +57,36 @@ _SHORT = re.compile(
 """Only `=`, and nothing between: the kernel log has `selftest pass: 3`. kickstart(5) and dracut have
 `rootpw=`. A shell's PWD is a path."""
 
+
+def _command(program: bytes, option: bytes) -> bytes:
+    """An expression for a program with an option in the same line. Where the program is named again, the
+    search ends and begins anew: each character is looked at once."""
+    named = rb"\b " + program + rb" [ \t]"
+    return named + rb" (?: (?! " + named + rb" ) [^\n] ){0,160}? (?<= [ \t] ) " + option
+
+
 _FOLLOWING = re.compile(
     rb"""(?imx) (?P<name> (?: ^ [ \t]* password (?: _pbkdf2 )? [ \t]+ \S{1,64} (?: [ \t]+ --\w+ )?
         | (?<!\S) (?: rootpw | bindpw ) (?: [ \t]+ --\w+ )? | (?<!\S) password (?= [ \t]+ ["'] )
         | (?<!\S) --? (?: [\w-]{0,32} - )? (?: password | passwd | passphrase | passin | passout | pass
         | pw | pin | auth | cred | credentials? | token | secret | key )
         | \b (?: wandb | huggingface-cli | hf [ \t] auth | ngc ) [ \t] login
-        | \b login [ \t]+ \S{1,64} [ \t]+ password | \b wifi [ \t][^\n]{0,160}? [ \t] password
-        | \b iw (?: config )? [ \t][^\n]{0,160}? [ \t] keys? | \b ssh-keygen [ \t][^\n]{0,160}? -N
-        | \b ipmi\w{0,16} [ \t][^\n]{0,160}? [ \t] -P ) [ \t]+
-        | (?: \b sshpass | \b mysql\w{0,16} (?: [ \t][^\n]{0,160}? )?
-        | \b (?: docker | podman | nerdctl | buildah | skopeo | helm ) [ \t] (?: registry [ \t] )? login
-        (?: [ \t][^\n]{0,160}? )? ) [ \t]+ -p [ \t]* )
-        (?P<value> """
+        | \b login [ \t]+ \S{1,64} [ \t]+ password | """
+    + _command(rb"wifi", rb"password")
+    + rb" | "
+    + _command(rb"iw (?: config )?", rb"keys?")
+    + rb" | "
+    + _command(rb"ssh-keygen", rb"-N")
+    + rb" | "
+    + _command(rb"ipmi\w{0,16}", rb"-P")
+    + rb" ) [ \t]+ | (?: \b sshpass [ \t]+ -p | "
+    + _command(rb"mysql\w{0,16}", rb"-p")
+    + rb" | "
+    + _command(
+        rb"(?: docker | podman | nerdctl | buildah | skopeo | helm ) [ \t] (?: registry [ \t] )? login",
+        rb"-p",
+    )
+    + rb" ) [ \t]* ) (?P<value> "
     + _QUOTED
     + rb"""| [^\s"'-][^\s"']* )"""
 )

@@ -33,7 +33,7 @@ class SavedTopology(Struct, frozen=True):
     """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
     it was not read from a file, and `placement` is the topology file that NCCL reads on it. A log has the
     version and settings of its job, a node its installed version, "" if none is known, and the settings for
-    all jobs, None where they were not collected."""
+    all jobs, None where they were not collected. `driver_asked`: whether what needs the driver was read."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
@@ -42,6 +42,7 @@ class SavedTopology(Struct, frozen=True):
     placement: XmlNode | None = None
     version: str = ""
     environment: dict[str, str] | None = {}
+    driver_asked: bool = False
 
 
 def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
@@ -49,24 +50,29 @@ def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
     devices are not known, FormatError for more devices than any machine has."""
     graph = from_node.topology(node, ask_driver=ask_driver)
     file: XmlNode | None = None
-    settings = if_missing(None, _settings, node)
-    version = if_missing("", nccl_version, node)
+    saved = SavedTopology(
+        graph,
+        node=node,
+        version=if_missing("", nccl_version, node),
+        environment=if_missing(None, _settings, node),
+        driver_asked=ask_driver,
+    )
     try:
         name = topology_file(node)
         file = topology_system(node)
         from_nccl_xml.topology(file)
     except EvidenceAbsent:
-        return SavedTopology(graph, node=node, version=version, environment=settings)
+        return saved
     except EvidenceMissing as error:
         if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
-            return SavedTopology(graph, node=node, version=version, environment=settings)
+            return saved
         file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
     except FormatError as error:
         file, note = None, f"/{name}: {error}; NCCL's path types are those of the kernel's tree"
     else:
         note = f"NCCL's path types are those of /{name}, which NCCL reads instead of the kernel's tree"
     graph = replace(graph, notes=(*graph.notes, note))
-    return SavedTopology(graph, node=node, placement=file, version=version, environment=settings)
+    return replace(saved, topology=graph, placement=file)
 
 
 def _settings(node: Node) -> dict[str, str]:

@@ -32,6 +32,8 @@ NO_NET_GDR = (
 )  # fmt: skip
 """Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
 GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
+DUMPED_NIC = "dumped-nic"
+NO_IB_DEVICE = ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected")
 OF_ONE_NIC = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp")
 """Those of them that one NIC has while another of the same process has none: the module, the GPU, libibverbs
 and the settings are the same for all; only the test of ncclIbDmaBufSupport() asks the NIC's driver."""
@@ -143,6 +145,7 @@ ROWS = (
         NO_NET_GDR,
         source="src/graph/topo.cc, ncclTopoFillNet(): a dump of NCCL_TOPO_DUMP_FILE",
         decides=False,
+        name=DUMPED_NIC,
         sample='<net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" gdr="0"/>',
     ),
     _line(
@@ -244,7 +247,7 @@ ROWS = (
     ),
     _line(
         "NET/IB : No device found",
-        ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
+        NO_IB_DEVICE,
         source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
         follows=OPEN_DEVICE,
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
@@ -380,14 +383,6 @@ ROWS = (
         make=lambda m: records.AsyncEvent(m.words),
         sample="NET/IB : mlx5_0:1 GID table changed",
     ),
-    _line(
-        r"Data Direct DMA Interface is detected for device{device::? ?\S+}",
-        make=lambda m: records.DataDirect(True, m.words),
-        sample="NET/IB : Data Direct DMA Interface is detected for device: mlx5_0",
-    ),
-    _line(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: records.DataDirect(False, m.words)),
-    _line("Failed to open mlx5dv symbols", make=lambda m: records.DataDirect(False, m.words)),
-    _line("Failed to open libmlx5.so", make=lambda m: records.DataDirect(False, m.words)),
     _line("HINT: {what:.*}", make=_remark("hint")),
     _line(
         r"message truncated : receiving {number:\d+} bytes instead of {size:\d+}", make=_remark("truncated")

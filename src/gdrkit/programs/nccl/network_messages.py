@@ -18,6 +18,7 @@ from gdrkit.programs.nccl import log_records as records
 _line = functools.partial(MessageTemplate, "nccl", open_end=True, source="NCCL src/{init,mnnvl}.cc")
 _NET_IB = "NCCL src/transport/net_ib/{connect,init,p2p_resiliency}.cc"
 _net_ib = functools.partial(_line, source=_NET_IB)
+_mlx5dv = functools.partial(_line, source="NCCL src/misc/mlx5dvsymbols.cc")
 
 NO_PLUGIN = "network plugin"
 NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
@@ -151,6 +152,14 @@ ROWS = (
         sample="transport/p2p.cc:281 NCCL WARN Cuda failure 801 'operation not supported'",
     ),
     # NET/IB before a channel works
+    _net_ib(
+        r"Data Direct DMA Interface is detected for device{device::? ?\S+}",
+        make=lambda m: records.DataDirect(True, m.words),
+        sample="NET/IB : Data Direct DMA Interface is detected for device: mlx5_0",
+    ),
+    _mlx5dv(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: records.DataDirect(False, m.words)),
+    _mlx5dv("Failed to open mlx5dv symbols", make=lambda m: records.DataDirect(False, m.words)),
+    _mlx5dv("Failed to open libmlx5.so", make=lambda m: records.DataDirect(False, m.words)),
     _step(
         OPEN_DEVICE, r"Unable to open device {device:[\w.:-]+}", source=_NET_IB, decides=False,
         name=OPEN_DEVICE, sample="NET/IB : Unable to open device mlx5_bond_0",

@@ -50,7 +50,7 @@ ROWS = (
     ),
     _line(
         f"mem registration failed. Reason: {strerror(EINVAL)}",
-        causes_of("ibv_reg_mr", EINVAL),
+        (*causes_of("ibv_reg_mr", EINVAL), "peermem-not-loaded"),
         source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
         decides=False,
     ),
@@ -66,10 +66,9 @@ ROWS = (
         for numbers, number in (("22", EINVAL), ("110|101|113", ETIMEDOUT), ("61", ENODATA))
     ),
     _line(
-        "mem registration failed{: ?}{:$}",
-        ("memory-not-registrable", "peermem-not-loaded", "memlock-limit"),
-        source="binaries of 3.8.0, which do not print the errno with it",
-        versions="3.8.0 and later",
+        "mem registration failed{:[. ]{0,2}}{:$}",
+        ("peermem-not-loaded", "memory-not-registrable", "memlock-limit"),
+        source="NVSHMEM's FAQ: usually the module is absent; binaries of 3.8.0 print no errno either",
         decides=False,
         sample="mem registration failed",
     ),

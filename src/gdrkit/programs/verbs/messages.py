@@ -146,7 +146,7 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
-        r"{status:[Tt]ransport retry count(?:er)? exceeded|"
+        r"{status:[Tt]ransport retry count(?:er)? exceeded|IBV_WC_RETRY_EXC_ERR|"
         r"(?:work item failed: status|Failed status|CQ state error:) 12\b}",
         causes_of("completion", 12),
         source="ibv_wc_status_str(3); openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c; microsoft/mscclpp "

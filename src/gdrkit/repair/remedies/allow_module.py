@@ -1,4 +1,4 @@
-"""modprobe.d does not keep nvidia-peermem from loading."""
+"""modprobe.d does not keep nvidia-peermem, or a driver that a GPU waits for, from loading."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.driver_files import DRIVER, peermem_path
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import Directive, configuration
 from gdrkit.facts.module_arguments import reading
@@ -21,6 +21,7 @@ from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.module_files import comment_out
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.module_subjects import modules_to_load
 from gdrkit.rules.remedy_names import RemedyName
 
 _LISTS = ("blacklist", "install", "options")
@@ -36,7 +37,8 @@ def _effect(node: Node) -> Iterable[Supposition]:
 def _conflicting_lines(node: Node) -> tuple[Directive, ...]:
     """Blacklist lines, install lines that do not load it (Debian's load a renamed file), invalid options."""
     found = configuration(node)
-    names = {PEERMEM, name_of(peermem_path(node))}
+    modules = set(modules_to_load(node))
+    names = {PEERMEM, *(modules if DRIVER in modules else (name_of(peermem_path(node)),))}
     return (
         *(entry for entry in found.blacklist if entry.name in names),
         *(entry for entry in found.install if _stops(entry, names)),
@@ -59,21 +61,20 @@ def _is_invalid(node: Node, entry: Directive) -> bool:
 
 
 def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Comment out the lines of modprobe.d that keep nvidia-peermem from loading."""
+    """Comment out the lines of modprobe.d that keep the module from loading."""
     del platform, choices
-    yield from comment_out(
-        node, _conflicting_lines(node), "/etc/modprobe.d", "comment out what blocks nvidia-peermem"
-    )
+    lines = _conflicting_lines(node)
+    blocked = DRIVER if any(line.name == DRIVER for line in lines) else "nvidia-peermem"
+    yield from comment_out(node, lines, "/etc/modprobe.d", f"comment out what blocks {blocked}")
 
 
 ALLOW_MODULE = Remedy(
     name=RemedyName.ALLOW_MODULE,
-    title="remove the lines from modprobe.d that prevent nvidia-peermem from loading",
+    title="remove the lines from modprobe.d that prevent the module from loading",
     effect=_effect,
     changes=Change.LOADING,
-    becomes="modprobe.d does not prevent nvidia-peermem from loading",
+    becomes="modprobe.d does not prevent the module from loading",
     risk="the lines may be intentional; the finding names them",
     undo="restore the lines",
-    paths=("peermem",),
     procedure=_procedure,
 )
