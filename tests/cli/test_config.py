@@ -213,3 +213,31 @@ def test_a_spark_gets_both_devices_of_a_cable_and_its_rails(tmp_path, capsys):
     assert "NCCL_CROSS_NIC='0'" in shown
     assert "4 ports are in 4 subnets" in shown
     assert "NCCL_SOCKET_IFNAME is not set: bootstrap needs the one interface" in shown
+
+
+GPU_POLICY = "kind: ClusterPolicy\nspec:\n  driver:\n    rdma:\n      enabled: true\n"
+NIC_POLICY = (
+    "apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nmetadata: {name: nic-cluster-policy}\n"
+    "spec: {}\n"
+)
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_the_files_of_one_cluster_are_checked_together(capsys, tmp_path, folder):
+    """The driver of one policy waits for what the other one does not deploy: neither file alone shows it."""
+    files = [tmp_path / "gpu.yaml", tmp_path / "nic.yaml"]
+    for file, text in zip(files, (GPU_POLICY, NIC_POLICY), strict=True):
+        file.write_text(text)
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    assert gdr("check", *([str(tmp_path)] if folder else map(str, files))) == 2
+    printed = capsys.readouterr()
+    assert "gpu.yaml:5: error: spec.driver.rdma.enabled" in printed.out
+    assert printed.err.count("nic.yaml: NicClusterPolicy: no faults") == 1 and "notes.txt" not in printed.err
+    assert gdr("check", str(files[1])) == 0
+
+
+def test_a_folder_without_manifests_and_two_targets_of_another_kind_are_refused(capsys, tmp_path):
+    assert gdr("check", str(tmp_path)) == 66
+    assert "no file that ends in .yaml" in capsys.readouterr().err
+    assert gdr("modprobe", "a", "b") == 64
+    assert "takes one TARGET" in capsys.readouterr().err

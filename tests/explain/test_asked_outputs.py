@@ -306,3 +306,70 @@ def test_no_loss_a_lossless_priority_and_another_port_s_settings_show_nothing(
 ):
     text = LOSSES.format(interface, flow_control, lost, 0)
     assert "discarded" not in explained(text).answer.sentence
+
+
+UCX = (
+    "[1.8] [n1:37:0]  ib_md.c:307  UCX  ERROR ibv_reg_mr(address=0x7fee9e000000, length=115343360,"
+    " access=0x10000f) failed: Bad address\n"
+    "[1.8] [n1:37:0]  ucp_mm.c:81  UCX  ERROR failed to register address 0x7fee9e000000 ({}) length"
+    " 115343360 on md[6]=mlx5_0: Input/output error (md supports: {})\n"
+)
+
+
+@pytest.mark.parametrize(
+    "memory, supported, loaded",
+    [
+        ("cuda", "host|cuda", True),
+        ("cuda", "host|cuda-managed", False),  # what page faults of the NIC give, without nvidia-peermem
+        ("cuda", "host", False),
+        ("cuda-managed", "host|cuda", False),
+    ],
+)
+def test_memory_of_cuda_that_ucx_says_to_support_needs_a_loaded_module(memory, supported, loaded):
+    """UCX adds the type for the file of a peer-memory module alone: uct_ib_check_gpudirect_driver()."""
+    known = excluded(read(UCX.format(memory, supported)))
+    assert ("peermem-not-loaded" in known) is loaded
+
+
+MODIFY_QP = (
+    "w0:100:500 [0] misc/ibvwrap.cc:205 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed"
+    " out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID {}, remote GID"
+    " {}\n"
+)
+ROUTED, OF_LINK = "::ffff:10.5.0.10", "fe80::966d:aeff:fe8b:df54"
+
+
+@pytest.mark.parametrize("ends", [(ROUTED, OF_LINK), (OF_LINK, ROUTED)])
+def test_an_address_of_the_link_at_one_end_is_of_a_wrong_index(ends):
+    assert explained(MODIFY_QP.format(*ends)).answer.cause == "gid-index-wrong"
+
+
+@pytest.mark.parametrize("ends", [(ROUTED, "::ffff:10.5.1.11"), (OF_LINK, OF_LINK)])
+def test_two_addresses_of_one_kind_show_no_wrong_index(ends):
+    assert explained(MODIFY_QP.format(*ends)).answer.cause != "gid-index-wrong"
+
+
+LOADED = "$ lsmod | grep nvidia\nnvidia_uvm  4894720  0\nnvidia  104070144  86 nvidia_uvm\n"
+MODINFO = "n1:/# modinfo nvidia{}\nfilename:  /lib/modules/6.8/updates/dkms/nvidia.ko\nlicense:        {}\n"
+
+
+@pytest.mark.parametrize("filtered", ["", " | grep -E '^(filename|license)'"])
+def test_the_licence_in_the_whole_output_of_modinfo_shows_the_driver(filtered: str):
+    """Azure/aks-rdma-infiniband issue 50."""
+    for license, shown in (("NVIDIA", "proprietary"), ("Dual MIT/GPL", "open")):
+        (machine,) = explained(MODINFO.format(filtered, license) + f"n1:/# {LOADED[2:]}").machines
+        assert ("kernel module", shown) in {(fact.name, fact.value) for fact in machine.known}
+        codes = {found.code for found in (*machine.established, *machine.notes)}
+        assert ("driver-proprietary" in codes) is (shown == "proprietary")
+
+
+def test_what_a_node_shows_counts_for_a_pods_log_if_it_ran_there():
+    log = (
+        "$ kubectl logs worker-0\nworker-0:63:105 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0"
+        " 'mlx5_0'\n"
+    )
+    node = MODINFO.format("", "NVIDIA") + f"n1:/# {LOADED[2:]}"
+    assert any(
+        "n1 has" in step and "driver-proprietary" in step for step in explained(node + log).answer.now
+    )
+    assert not any("n1 has" in step for step in explained(log).answer.now)

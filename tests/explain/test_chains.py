@@ -103,13 +103,13 @@ PLUGIN = (
 def test_a_device_plugin_s_own_error_comes_before_the_pod_that_waits_for_its_resource():
     for text in (PLUGIN + EVENT, EVENT + PLUGIN):
         assert explained(text).answer.cause == "umad-device-missing"
-    assert explained(EVENT).answer.sentence.startswith("Kubernetes finds no node")
+    assert explained(EVENT).answer.sentence.startswith("Kubernetes does not find enough")
 
 
 def test_another_failure_does_not_explain_a_pod_that_waits():
     slow = "$ ulimit -l\n8192\n\n"
 
-    assert explained(slow + EVENT).answer.sentence.startswith("Kubernetes finds no node")
+    assert explained(slow + EVENT).answer.sentence.startswith("Kubernetes does not find enough")
 
 
 # -- Mooncake ----------------------------------------------------------------------------------------------

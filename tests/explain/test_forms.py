@@ -61,6 +61,8 @@ OTHERS = {
     "fi_info": "provider: efa\n    fabric: efa\n    domain: rdmap16s27-rdm\n",
     "dcgmi": "Successfully ran diagnostic for group.\n+-------+-------+\n| Diagnostic | Result |\n",
     "ucx_perftest": "[thread 0]    12032      0.201    84.562    84.562    11825.62   11825.62  11826\n",
+    "kubectl get": "NAME                 STATUS   AGE\nnic-cluster-policy   ready    6d2h\n",
+    "kubectl describe node": "Allocatable:\n  nvidia.com/gpu:  8\n  rdma/hca_shared_devices_a:  1k\n",
     "nvbandwidth": "nvbandwidth Version: v0.8\nSUM host_to_device_memcpy_ce 55.26\n",
 }
 
@@ -102,6 +104,7 @@ def test_two_words_and_a_colon_after_a_time_are_not_of_syslog(how: str):
         "Settings for the second node are the same.\n",
         "I use kernel 6.8 = the one of Ubuntu.\n",
         "provider: we rent these from a cloud\n",
+        "Warning: this takes long.\nNormal use is fine.\nCapacity: as planned\n",
     ],
 )
 def test_words_of_people_are_no_output(text: str):

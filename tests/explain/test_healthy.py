@@ -174,6 +174,48 @@ def test_a_list_of_geforce_alone_is_a_cause():
     assert explained(LISTED.format("NVIDIA GeForce RTX 4090")).answer.cause == "gpu-consumer"
 
 
+PODS = (
+    "$ kubectl get pods -A\n"
+    "NAMESPACE      NAME                                        READY   STATUS      RESTARTS   AGE\n"
+    "gpu-operator   nvidia-cuda-validator-9bzxn                 0/1     Completed   0          6d2h\n"
+    "gpu-operator   nvidia-driver-daemonset-q6t4m               {}\n"
+    "network        mofed-ubuntu22.04-6b7f9d8c5d-ds-hx4wq       1/1     Running     0          6d2h\n"
+)
+NODE = "Allocatable:\n  nvidia.com/gpu:             8\n  {}\n"
+
+
+def test_pods_that_all_run_are_no_problem_and_show_no_job():
+    found = explained(PODS.format("2/2     Running     0          6d2h")).answer
+    assert found.kind == "no-problem" and "3 pods of NVIDIA's operators, all of which run" in found.sentence
+    assert "does not show whether a job uses" in found.sentence and "gdr nccl" in found.now[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PODS.format("1/2     Running     0          6d2h"),
+        PODS.format("0/2     Init:0/1    0          6d2h"),
+        PODS.format("2/2     Running     0          6d2h")
+        + "$ kubectl get nicclusterpolicy\nNAME                 STATUS     AGE\n"
+        "nic-cluster-policy   notReady   6d2h\n",
+    ],
+)
+def test_a_pod_or_policy_that_is_not_ready_is_not_healthy(text: str):
+    assert explained(text).answer.kind != "no-problem"
+
+
+def test_a_node_that_offers_gpus_and_rdma_is_no_problem():
+    assert (
+        "rdma/hca_shared_devices_a 1k"
+        in explained(NODE.format("rdma/hca_shared_devices_a:  1k")).answer.sentence
+    )
+
+
+@pytest.mark.parametrize("resource", ["pods:  110", "rdma/hca_shared_devices_a:  0"])
+def test_a_node_without_rdma_is_not_called_healthy(resource: str):
+    assert explained(NODE.format(resource)).answer.kind != "no-problem"
+
+
 @pytest.mark.parametrize("result", [HEADER + RESULT.format(size=1 << 33, busbw=2.0), ""])
 def test_a_direct_path_may_be_slow_all_the_same(result: str):
     """2 GB/s over NICs of 400 Gbit/s: the channels are direct, and do not show the rate."""

@@ -44,3 +44,31 @@ def test_a_release_that_names_no_such_system_leaves_the_packages(release: str):
 def test_a_person_who_names_the_system_shows_none():
     (step, *_) = explained(f"We run Talos.\n\n{NOT_FOUND.format('nvidia_peermem', '6.12.18')}").answer.now
     assert "the distribution's package" in step
+
+
+BUILT = (
+    "$ kubectl -n gpu-operator logs {} -c {} --tail=30\n"
+    "Kernel module compilation complete.\n"
+    "[  512.441905] Lockdown: nvidia-installe: unsigned module loading is restricted; see man"
+    " kernel_lockdown.7\n"
+)
+REJECTED = "$ dmesg | tail -1\n[ 1423.774018] Loading of unsigned module is rejected\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BUILT.format("nvidia-driver-daemonset-w8c4r", "nvidia-driver-ctr"),
+        "========== NVIDIA Software Installer ==========\n[ 3.1] Loading of unsigned module is rejected\n",
+    ],
+)
+def test_nobody_signs_what_the_operators_container_builds(text: str):
+    """NVIDIA/gpu-operator issues 1142 and 1726."""
+    (step,) = explained(text).answer.now
+    assert "usePrecompiled" in step and "Secure Boot" in step and "DKMS" not in step
+
+
+@pytest.mark.parametrize("text", [REJECTED, BUILT.format("trainer-0", "main")])
+def test_a_module_of_the_host_is_signed_there(text: str):
+    assert "usePrecompiled" not in " ".join(explained(text).answer.now)
+    assert any("ign" in step for step in explained(text).answer.now)

@@ -20,10 +20,18 @@ def answered(*rows: str) -> str:
     return " ".join((found.sentence, *found.now))
 
 
-@pytest.mark.parametrize("state", ["CrashLoopBackOff", "Error", "ImagePullBackOff", "Init:CrashLoopBackOff"])
+@pytest.mark.parametrize("state", ["CrashLoopBackOff", "Error", "Init:CrashLoopBackOff"])
 def test_a_driver_pod_that_does_not_stay_up_is_the_answer_with_the_command_that_says_why(state):
     said = answered(ROWS["validator"].format(state="Init:0/4"), ROWS["driver"].format(state=state))
     assert "driver pod does not stay up" in said and LOGS in said and "gdr explain" in said
+
+
+@pytest.mark.parametrize("state", ["ImagePullBackOff", "ErrImagePull", "CreateContainerError"])
+@pytest.mark.parametrize("row", ["driver", "ofed"])
+def test_a_container_that_never_started_has_no_log_to_read(row, state):
+    """`kubectl logs` answers that the container waits to start."""
+    said = answered(ROWS[row].format(state=state))
+    assert "kubectl describe pod" in said and "kubectl logs" not in said
 
 
 def test_pods_that_wait_point_to_the_driver():

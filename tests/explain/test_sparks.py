@@ -114,3 +114,18 @@ def test_it_is_the_answer_where_the_text_is_about_the_path_or_shows_nothing_else
 @pytest.mark.parametrize("besides", [PORTS, FREE])
 def test_a_geforce_bars_the_path_whatever_is_shown_beside_it(besides: str):
     assert explained(SPARK.replace("GB10", "GeForce RTX 4090") + besides).answer.cause == "gpu-consumer"
+
+
+UNREACHED = (
+    "w0:100:500 [0] misc/ibvwrap.cc:205 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed"
+    " out, on dev {}:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.5.0.10,"
+    " remote GID ::ffff:10.5.1.11\n"
+)
+
+
+@pytest.mark.parametrize(("device", "of_sparks"), [("mlx5_0", False), ("rocep1s0f0", True)])
+def test_steps_for_two_sparks_are_for_two_sparks(device: str, of_sparks: bool):
+    found = explained(UNREACHED.format(device)).answer
+    assert found.cause == "rail-unreachable"
+    assert any("Two DGX Sparks" in step for step in found.now) is of_sparks
+    assert any("NCCL_CROSS_NIC" in step for step in found.now)

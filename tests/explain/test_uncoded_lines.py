@@ -148,6 +148,38 @@ def test_a_plugin_that_cannot_be_loaded_is_the_answer_and_not_that_the_network_i
     assert alone.sentence.startswith("NCCL_NET or NCCL_NET_PLUGIN names a network that does not start")
 
 
+BOOTSTRAP = "{}:400:400 [0] NCCL INFO Bootstrap: Using {}<0>\n"
+REFUSED = (
+    "{}:400:700 [0] misc/socket.cc:550 NCCL WARN socketPollConnect: Connect to {}<33533> returned"
+    " 111(Connection refused) errno 115(Operation now in progress)\n"
+)
+
+
+def bootstrap(*hosts: str, to: str = "172.17.0.1") -> str:
+    """The answer for hosts and the interface of each, the second of which does not reach an address."""
+    lines = "".join(BOOTSTRAP.format(*host.split()) for host in hosts)
+    found = explained(lines + REFUSED.format(hosts[-1].split()[0], to)).answer
+    return " ".join((found.sentence, *found.now))
+
+
+def test_an_interface_that_has_one_address_on_every_host_connects_none():
+    said = bootstrap("n1 docker0:172.17.0.1", "n2 docker0:172.17.0.1")
+    assert "docker0, which has the address 172.17.0.1 on each of n1 and 1 more" in said
+    assert "ip -br address" in said
+
+
+@pytest.mark.parametrize(
+    "hosts, to",
+    [
+        (("n1 eth0:10.0.0.1", "n2 eth0:10.0.0.2"), "10.0.0.1"),  # a firewall
+        (("n1 docker0:172.17.0.1",), "172.17.0.1"),  # one host reaches itself, or has no such process
+        (("n1 docker0:172.17.0.1", "n2 docker0:172.17.0.1"), "10.0.0.1"),  # another connection
+    ],
+)
+def test_another_address_is_not_why_a_host_is_not_reached(hosts: tuple[str, ...], to: str):
+    assert "on each of" not in bootstrap(*hosts, to=to)
+
+
 POD_IDENTITY = "pod-id-link0:169.254.170.23<0>"
 
 

@@ -92,6 +92,28 @@ def test_taint_shows_the_flavour(taint: str, flavour: str):
     assert driver_flavour(node) == flavour
 
 
+MODINFO = (
+    "filename:       /lib/modules/5.15.0-1089-azure/updates/dkms/nvidia.ko\nversion:        550.144.06\n"
+)
+
+
+@pytest.mark.parametrize(("license", "flavour"), [("NVIDIA", "proprietary"), ("Dual MIT/GPL", "open")])
+def test_the_licence_that_modinfo_prints_shows_the_flavour_of_what_is_loaded(license: str, flavour: str):
+    commands = {("modinfo", "nvidia"): f"{MODINFO}license:        {license}\n"}
+    node = Node(MemoryHost({"proc/modules": "nvidia 14299136 2 - Live 0xffff\n"}, commands=commands))
+
+    assert driver_flavour(node) == flavour
+    assert node.trail(driver_flavour).confidence is Confidence.LIKELY
+
+
+def test_an_excerpt_of_modinfo_without_the_licence_shows_no_flavour():
+    commands = {("modinfo", "nvidia"): MODINFO}
+    node = Node(MemoryHost({"proc/modules": "nvidia 14299136 2 - Live 0xffff\n"}, commands=commands))
+
+    with pytest.raises(EvidenceMissing):
+        driver_flavour(node)
+
+
 def test_parameters_lose_their_quotes():
     text = 'ResmanDebugLevel: 4294967295\nRegistryDwords: "a=1;b=2"\nRmMsg: ""\n'
     node = Node(MemoryHost({"proc/driver/nvidia/params": text}))

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, matching, print_notes, write, write_json, write_lines
-from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING
+from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING, WORSE
 from gdrkit.formats.misspelt import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ EXAMPLES = (
     "  gdr config slurm-health --drain-on gpu-missing    drain also a node that lacks a GPU\n"
     "  gdr config systemd --form export-timer         run gdr export every five minutes\n"
     "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n"
+    "  gdr config check policy.yaml job.yaml          check files for one cluster, or a folder of them\n"
     "  gdr config check job.yaml --node node.tar.gz   also against a node, which may lack what it names\n\n"
     "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found "
     "errors; 3 the check found unreadable parts, or nothing to judge"
@@ -72,9 +73,9 @@ def parser() -> Parser:
     parser.add_argument("kind", nargs="?", metavar="KIND", help="a kind from --list, or check")
     parser.add_argument(
         "target",
-        nargs="?",
+        nargs="*",
         metavar="TARGET | FILE",
-        help="a target of gdr doctor (nccl-env: of gdr estimate), / for this machine; for check, the file",
+        help="a target of gdr doctor (nccl-env: of gdr estimate), / for this machine; for check, the files",
     )
     parser.add_argument("--list", action="store_true", help="list all kinds and their forms")
     parser.add_argument("--form", metavar="FORM", default="", help="form of the kind (see --list)")
@@ -162,6 +163,7 @@ def _add_output(parser: Parser) -> None:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    options.targets, options.target = options.target, next(iter(options.target), None)
     if options.list:
         if options.kind is not None:
             parser().error(f"--list lists all kinds; omit {options.kind!r}")
@@ -174,6 +176,8 @@ def main(arguments: list[str]) -> int:
     for option, kinds in USED_BY.items():
         if options.kind not in kinds:
             parser().refuse(options, (option,), f"on {options.kind}; it is for {', '.join(kinds)}")
+    if options.kind != "check" and options.targets[1:]:
+        parser().error(f"{options.kind} takes one TARGET; omit {options.targets[1]!r}")
     if options.kind == "check":
         parser().refuse(options, WRITING, "on check, which writes nothing")
         return _check(options)
@@ -324,7 +328,7 @@ def _refused(found: ConfigRefused, options: Namespace) -> int:
 
 
 def _write(found: ConfigOutput, options: Namespace) -> int:
-    from gdrkit.repair.config.output import explained, rendered
+    from gdrkit.repair.config.output import explained, head, rendered
 
     text = rendered(found, explain=options.explain)
     if options.output is not None:
@@ -336,15 +340,9 @@ def _write(found: ConfigOutput, options: Namespace) -> int:
     elif options.output is None:
         write(text)
     if not options.quiet and not found.commentable:
-        text = explained(found) if options.explain else "".join(f"{line}\n" for line in _head(found))
+        text = explained(found) if options.explain else "".join(f"{line}\n" for line in head(found))
         sys.stderr.write(text)
     return OK
-
-
-def _head(found: ConfigOutput) -> tuple[str, ...]:
-    from gdrkit.repair.config.output import head
-
-    return head(found)
 
 
 def _document(found: ConfigOutput, text: str) -> dict[str, object]:
@@ -366,26 +364,28 @@ def _write_json(document: object) -> None:
     write_json(document, indent=2)
 
 
+MANIFESTS = (".yaml", ".yml", ".json")
 LIMIT_BYTES = 64 << 20
 """A dump of every manifest of a large cluster has some 10 MB."""
 
 
 def _check(options: Namespace) -> int:
-    if options.target is None:
-        parser().error("missing FILE to check; - reads standard input")
-    name = "<stdin>" if options.target == "-" else options.target
-    from gdrkit.cli.files import read_input
-    from gdrkit.repair.config.check import check
+    from gdrkit.cli.files import files_of, read_input
+    from gdrkit.repair.config.check import check_together
 
-    content = read_input(options.target, LIMIT_BYTES)
-    found = check(content, name, options.operator_version or "", _node(options.node))
-    if options.json:
-        _write_json(found.document())
-    else:
+    if not options.targets:
+        parser().error("missing FILE to check; - reads standard input")
+    names = dict.fromkeys(name for target in options.targets for name in files_of(target, MANIFESTS))
+    contents = {"<stdin>" if name == "-" else name: read_input(name, LIMIT_BYTES) for name in names}
+    checked = check_together(contents, options.operator_version or "", _node(options.node))
+    for found in checked:
+        if options.json:
+            _write_json(found.document())
+            continue
         write("".join(f"{line}\n" for line in found.lines()))
         if not options.quiet:
             sys.stderr.write(found.summary() + "\n")
-    return _code(found)
+    return max(map(_code, checked), key=WORSE.index)
 
 
 def _code(found: CheckedFile) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 OK, WARNING, BLOCKED, UNKNOWN = 0, 1, 2, 3
 USAGE, NO_INPUT, UNAVAILABLE, INTERNAL, CANNOT_CREATE, NO_OUTPUT = 64, 66, 69, 70, 73, 74
 BUSY, NO_PERMISSION, INTERRUPTED = 75, 77, 130
+WORSE = (OK, WARNING, UNKNOWN, BLOCKED)
+"""Those of a verdict, each worse than the one before."""
 
 STYLES = {
     "gdr": {OK: 0, WARNING: 1, BLOCKED: 2, UNKNOWN: 3},

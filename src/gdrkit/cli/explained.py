@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from gdrkit import catalogue
+from gdrkit.cli.exit import WORSE
 from gdrkit.explain.explanation import (
     NO_ERROR,
     UNDECIDED,
@@ -38,10 +39,6 @@ if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they
     from gdrkit.jobs.job import JobDiagnostics, LogPosition, Rank
     from gdrkit.jobs.pasted import PastedJob
     from gdrkit.repair.config.fault import CheckedFile, ConfigFault
-
-WORSE = (0, 1, 3, 2)
-"""Exit codes, each worse than the one before."""
-
 
 # -- the job of a log --------------------------------------------------------------------------------------
 
@@ -268,12 +265,14 @@ def _of_file(file: CheckedFile) -> Answer:
     if not faults:
         return _not_judged(file)
     kinds = _kinds(file)
+    of_file = any(not fault.path.startswith("status.") for fault in faults)  # else the cluster wrote it
+    todo = ("Correct these lines; `gdr config check FILE` shows all of them.",) if of_file else ()
     return Answer(
         kind=AnswerKind.ELSEWHERE,
         sentence=f"gdr config check finds {plural(len(faults), 'fault')} in this text ({kinds}).",
         cause=None, subject="", machine="", sureness=Sureness.CERTAIN, claimed=False,
         lines=(QuotedLine(faults[0].line, faults[0].seen),), others=(), besides=(),
-        now=("Correct these lines; `gdr config check FILE` shows all of them.", *_faults(file)),
+        now=(*todo, *_faults(file)),
     )  # fmt: skip
 
 

@@ -52,6 +52,21 @@ def check_output(name: str, *, force: bool) -> None:
         raise OutputRefused(f"{name} exists", "name another output file, or replace it with --force")
 
 
+def files_of(name: str, endings: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that a name means: of a folder those with these endings, by name; else the name itself.
+
+    Raises TargetError for a folder without any."""
+    if name == STDIN or not os.path.isdir(name):
+        return (name,)
+    try:
+        found = sorted(one for one in os.listdir(name) if one.endswith(endings))
+    except OSError as error:
+        raise TargetError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+    if not found:
+        raise TargetError(f"{name}: no file that ends in {' or '.join(endings)}")
+    return tuple(os.path.join(name, one) for one in found)
+
+
 def read_input(name: str, limit_bytes: int, hint: str = "") -> bytes:
     """The bytes of a file, or of standard input for "-".
 

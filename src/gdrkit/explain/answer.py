@@ -7,7 +7,7 @@ says which pages its words belong to, and what to paste.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import structs
@@ -42,6 +42,7 @@ from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.gpu_listing import rank_gpu_in
+from gdrkit.formats.regex import regex
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 
@@ -72,7 +73,8 @@ def answer(
         rate = rate_there(machines, found[0].code) if job is None and failing is None else None
         return rate or _cause(found, machines, lines, job, about)
     if of_log is not None and not about.foreign:
-        return structs.replace(of_log, others=_others(_open_ones(found, machines), MAX_CAUSES))
+        others = _others(_open_ones(found, machines), MAX_CAUSES)
+        return structs.replace(of_log, others=others, now=(*of_log.now, *_on_node(others, machines)))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
     if about.foreign:
@@ -130,7 +132,7 @@ def _cause(
 ) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
-    steps = (job.steps(first.code) if job else ()) or paragraphs(todo)
+    steps = (job.steps(first.code) if job else ()) or _without_sparks(paragraphs(todo), lines)
     unexplained = tuple(islice(other_failures(found, machines), MAX_OTHERS))
     apart = {cause.code for failure in unexplained for cause in failure.causes} - shared(found, machines)
     return Answer(
@@ -150,6 +152,16 @@ def _cause(
         ),
         besides=unexplained,
     )
+
+
+_SPARK = regex(r"(?i)\bSparks?\b|\bGB10\b|\brocep1s0f|\broceP2p|\benp7s7\b")
+
+
+def _without_sparks(steps: tuple[str, ...], lines: tuple[TextLine, ...]) -> tuple[str, ...]:
+    """The steps of a page without the items about DGX Sparks, where nothing in the text is of one."""
+    if any(_SPARK.search(line.text) for line in lines):
+        return steps
+    return tuple(step for step in steps if not step.startswith("- Two DGX Sparks"))
 
 
 def _is_beside(
@@ -186,6 +198,15 @@ def _of_hardware(
         lines=first.lines,
         now=paragraphs(todo)[:1],
     )
+
+
+def _on_node(others: tuple[RankedCause, ...], machines: tuple[TextMachine, ...]) -> Iterator[str]:
+    """Which of the causes of a log another machine of the text has: in a cluster, a log names its pod."""
+    possible = {one.code for one in others}
+    for machine in machines:
+        codes = [one.code for one in (*machine.established, *machine.notes) if one.code in possible]
+        if machine.name and codes and not any(is_of_nccl(line.text) for line in machine.open):
+            yield f"{machine.name} has {' and '.join(codes)}: if the job ran there, begin with that."
 
 
 def _open_ones(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> tuple[Candidate, ...]:

@@ -324,7 +324,13 @@ OUTPUTS = (
     AskedOutput(  # UCX registers CUDA's type by address only where it finds the file of nvidia-peermem
         codes=("peermem-not-loaded", "ucx-misses-peermem"),
         shows=r"(?!)",
-        excludes=r"\bmem_type bit 0x[24] .*\(md reg_mem_types 0x[\da-f]*[2367abef]\)",
+        excludes=r"\bmem_type bit 0x[24] .*\(md reg_mem_types 0x[\da-f]*[2367abef]\)"
+        r"|\bfailed to register address 0x[\da-f]+ \(cuda\) .*\(md supports: (?:\S*\|)?cuda[|)]",
+    ),
+    AskedOutput(  # an address of one link alone at one end, at an index that is another one's at the other
+        codes=("gid-index-wrong",),
+        shows=r"ibv_modify_qp failed with .*, local GID (?:::ffff:(?!169\.254\.)\S+, remote GID fe80:"
+        r"|fe80:\S+, remote GID ::ffff:(?!169\.254\.))",
     ),
     AskedOutput(
         codes=("no-rdma-device", "rdma-device-not-in-container", "no-efa-device"),

@@ -32,7 +32,7 @@ OF_OFED_POD = (
     f"The text shows a pod that installs an OFED: read why it is not ready with {OFED_POD_LOG}, and paste"
     " that into `gdr explain`. Or set rdma.enabled: false and use dma-buf, which needs no OFED."
 )
-_OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w")
+_OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w|^\s*\[\d\d-[A-Z][a-z]{2}-\d\d_[\d:]{8}\] ")
 """The name of a pod of the Network Operator: manifests/state-ofed-driver."""
 
 INTEGRATED = frozenset(("gpu-integrated",))

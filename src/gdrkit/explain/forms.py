@@ -10,7 +10,8 @@ dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ul
 pciutils ls-tree.c; dkms.in;
 GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself;
 NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P,
-Common/helper_cuda.h.
+Common/helper_cuda.h; kubernetes kubectl/pkg/describe and printers; PyTorch c10/util/Logging.cpp;
+Mellanox/doca-driver-build entrypoint; NVIDIA/gpu-driver-container nvidia-driver; apt; dnf.
 """
 
 from __future__ import annotations
@@ -124,6 +125,30 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"(?:Cma(?:Total|Free)|Mem(?:Total|Free|Available)):\s+\d+ kB$", r"[A-Z]\w+(?:\(\w+\))?:\s+\d"),
     (r"(?:RegistryDwords(?:PerDevice)?|CoherentGPUMemoryMode|GpuBlacklist|ExcludedGpus): \"", r"[A-Z]\w+: "),
     (r"options (?:nvidia|nvidia[-_]\w+|mlx\w+|ib_\w+|gdrdrv) \w+=", r"(?!)"),
+    (
+        r"\s*(?:Type|LAST SEEN) {2,}(?:Reason|TYPE) {2,}|\s{0,4}(?:Normal|Warning) {2,}[A-Z]\w+ {2,}\S"
+        r"|\d+[dhms]\S* {2,}(?:Normal|Warning) {2,}[A-Z]\w+ {2,}\S",
+        r"\s{0,4}(?:-{4}|Normal|Warning) {2,}\S|\d+[dhms]\S* {2,}(?:Normal|Warning) ",
+    ),
+    (
+        r"(?:NAMESPACE {2,})?NAME {2,}(?:[A-Z][A-Z-]*(?: [A-Z-]+)* {2,}){0,12}AGE\b",
+        r"[a-z0-9][\w.-]* {2,}\S",
+    ),
+    (r"(?:Capacity|Allocatable):$", r" {2}[\w./-]+: +[\w.-]+$|Allocatable:$"),
+    (
+        r"(?:\[[\w.]{1,20}\]:)?\[[WEIF](?:\d{3,4} [\d:.]{8,20})? ?\w{1,60}\.(?:cpp|h):\d{1,5}\] ",
+        r"(?!)",
+    ),
+    (r"\[\d\d-[A-Z][a-z]{2}-\d\d_[\d:]{8}\] ", r"(?!)"),
+    (
+        r"=+ NVIDIA Software Installer =+$|Starting installation of NVIDIA driver (?:version|branch) \S",
+        r"[A-Z][a-z]+ing [\w ]{1,60}(?:\.\.\.$|version \d)|.{0,200}Could not resolve Linux kernel version$",
+    ),
+    (
+        r"[EW]: (?:Unable to|Couldn't|Failed to|Some index) |The following packages have unmet dependencies:"
+        r"|  - Curl error \(\d+\): ",
+        r" [\w.+-]+ : (?:Pre)?Depends: ",
+    ),
     (r"\[?none\]? \[?integrity\]? \[?confidentiality\]?$", r"(?!)"),
 )
 

@@ -33,8 +33,10 @@ from gdrkit.explain.measured import (
     NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
+    OFFERED,
     PEERS,
     PERFTEST,
+    PODS,
     PORTS,
     PRIORITIES,
     RAS,
@@ -122,6 +124,11 @@ def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
     return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
 
 
+HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OFFERED)
+"""What shows that something is as it should be, if nothing else is to be said."""
+OF_JOB = "Run a job with NCCL_DEBUG=INFO on two nodes: `gdr nccl LOG` says what carried its data."
+
+
 def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
     """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
     facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
@@ -144,11 +151,14 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return _inactive(facts[WAITING], "A port with a link waits to be set up")
     elif DOWN in facts:
         return _inactive(facts[DOWN], "A port without a cable may be as it should")
-    elif names := [name for name in (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS) if name in facts]:
+    elif names := [name for name in HEALTHY if name in facts]:
         shown = [facts[name] for name in names]
         words = "; ".join(fact.value for fact in shown)
         if PORTS in facts and RATES not in facts:
             words += "; the text does not show their rates"
+        if PODS in facts or OFFERED in facts:
+            words += "; the text does not show whether a job uses the direct path"
+            now = (OF_JOB,)
     elif RULED_OUT in facts:
         shown = [facts[RULED_OUT]]
         words = f"it rules out {facts[RULED_OUT].value}"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain.absent_modules import absent_modules, whole_listing
+from gdrkit.explain.attribution import DRIVER_PODS
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.gpus import lists_every_function, lspci_text, smi_text
 from gdrkit.explain.logs import kernel_log, log_files
@@ -22,6 +23,7 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
 from gdrkit.facts.commands import PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.contiguous_memory import MEMINFO
+from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.regex import regex
 from gdrkit.messages.strerror import in_english
@@ -114,6 +116,8 @@ class _Collector:
         self._modinfo()
         for line in self.evidence:
             self._line(line)
+        if of_driver := next((line for line in self.lines if _is_of_driver_pod(line)), None):
+            self.files.setdefault(CONTAINER, CommandAnswer("", (of_driver.number,)))
         for module, numbers in absent_modules(self.blocks).items():
             for path in (f"sys/module/{module}", f"sys/module/{module}/initstate"):
                 self.files.setdefault(path, CommandAnswer("", numbers, missing="absent"))
@@ -301,6 +305,12 @@ def _numbered(lines: Mapping[int, str]) -> CommandAnswer:
     """An answer made of numbered lines."""
     numbers = tuple(sorted(lines))
     return CommandAnswer("".join(f"{lines[number]}\n" for number in numbers), numbers)
+
+
+def _is_of_driver_pod(line: TextLine) -> bool:
+    """Whether a line asks for a log of the GPU Operator's driver pod, or is the first of its own."""
+    asks = line.kind == "typed" and "logs" in line.text and any(pod in line.text for pod in DRIVER_PODS)
+    return asks or (line.kind in EVIDENCE and "= NVIDIA Software Installer =" in line.text)
 
 
 def _lists_modules(command: str) -> bool:

@@ -1,4 +1,4 @@
-"""What to do, where the text shows a system that boots an image: it has no packages to install."""
+"""What to do, where the text shows a system that boots an image, or a driver that a container builds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import immutable
+from gdrkit.repair.platforms.means import OPERATOR, means, platform_of
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.report.here import advice_here
+from gdrkit.rules.remedy_names import RemedyName
 
 
 def of_platform(answer: Answer, node: Node) -> Answer:
     """An answer whose first step its machine can take."""
     system = immutable(node)
-    if system is None or answer.cause is None or not answer.now:
+    if answer.cause is None or not answer.now:
         return answer
+    if system is None:
+        return _of_container(answer, node)
     of_peermem = PEERMEM in (answer.subject, rule_of(answer.cause).module)
     why = system.cannot.get(Change.LOADING, "") if of_peermem else ""
     if why:
@@ -28,3 +33,17 @@ def of_platform(answer: Answer, node: Node) -> Answer:
     else:
         step = advice_here(node, answer.cause) or answer.now[0]
     return replace(answer, now=(step, *answer.now[1:]))
+
+
+SIGNED = (
+    "Nobody can sign it there: {}. Set driver.usePrecompiled: true, where there is an image for the kernel"
+    " of the node, or turn Secure Boot off in its firmware."
+)
+
+
+def _of_container(answer: Answer, node: Node) -> Answer:
+    """An answer without steps for a module that the GPU Operator's container builds and nobody can sign."""
+    signs = RemedyName.SIGN_MODULE in rule_of(answer.cause or "").remedies
+    if not signs or platform_of(node) != OPERATOR:
+        return answer
+    return replace(answer, now=(SIGNED.format(means(node, remedy_of(RemedyName.SIGN_MODULE)).cannot),))

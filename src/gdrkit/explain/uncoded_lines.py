@@ -39,13 +39,14 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     ranks of the jobs are on one host."""
     found = (
         *_stalled(lines),
+        *_same_address(lines),  # before the message of its line, which rests on less
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
         *_jobs_apart(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
-    return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
+    return max(found, key=lambda other: (other.weight, *_seriousness(other.line.text)), default=None)
 
 
 def _is_printed(line: TextLine) -> bool:
@@ -53,11 +54,15 @@ def _is_printed(line: TextLine) -> bool:
 
 
 _WARNING = regex(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
+_NORMAL = regex(r"\s*Normal {2,}[A-Z]")
+"""An event of Kubernetes that is not a warning: core/v1 types.go, Event."""
 
 
-def _warns(text: str) -> bool:
-    """Whether a program says that a line is a warning or less. NCCL calls its errors WARN."""
-    return "NCCL WARN" not in text and _WARNING.search(text) is not None
+def _seriousness(text: str) -> tuple[bool, bool]:
+    """Whether a program says that a line is more than a warning, and that it is at least one. NCCL calls its
+    errors WARN."""
+    at_least = _NORMAL.match(text) is None
+    return at_least and ("NCCL WARN" in text or _WARNING.search(text) is None), at_least
 
 
 WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
@@ -186,6 +191,41 @@ def _jobs_apart(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             )
             return
         first = first or found
+
+
+_BOOTSTRAP = regex(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[\w.-]{1,40}):(?P<address>[\d.]{7,15})<")
+_UNREACHED = regex(r"[Cc]onnect(?: to|ing to address) (?P<address>[\d.]{7,15})<\d{1,5}> (?:failed|returned)")
+
+
+def _same_address(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """NCCL of several hosts connects by interfaces with one address, and reaches no other host by it."""
+    hosts: dict[str, dict[str, str]] = {}
+    for line in lines:
+        host = _host().search(line.text) if line.kind == "machine" and "NCCL" in line.text else None
+        if host is not None and (found := _BOOTSTRAP.search(line.text)) is not None:
+            hosts.setdefault(found["address"], {}).setdefault(host[1], found["interface"])
+        elif host is not None and (found := _UNREACHED.search(line.text)) is not None:
+            of = hosts.get(found["address"], {})
+            if len(of) > 1:
+                name = next(iter(of.values()))
+                yield OtherLine(
+                    line,
+                    f"NCCL connects its hosts by {name}, which has the address {found['address']} on each of"
+                    f" {_some(list(of))}: none reaches another one by it",
+                    "Set NCCL_SOCKET_IFNAME to the interface whose address differs from host to host, which"
+                    " `ip -br address` shows",
+                    BY_LINE,
+                )
+                return
+
+
+@functools.cache
+def _host() -> re.Pattern[str]:
+    return re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[")
+
+
+def _some(hosts: list[str]) -> str:
+    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
 
 
 # -- names of settings ------------------------------------------------------------------------------

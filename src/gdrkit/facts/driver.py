@@ -11,6 +11,7 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
+from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.peer_memory import (
     LegacyPeerMem,
     MemoryPeer,
@@ -166,7 +167,19 @@ def disk_driver_flavour(node: Node) -> str:
     Open modules are `Dual MIT/GPL`, proprietary ones `NVIDIA`: kernel-open/nvidia/nv-frontend.c,
     MODULE_LICENSE.
     """
-    return "open" if "GPL" in modules.information(node, driver_path(node)).license else "proprietary"
+
+    def by_file() -> str:
+        return modules.information(node, driver_path(node)).license
+
+    def printed() -> str:
+        shown = printed_module(node, DRIVER).fields.get("license", "")
+        if not shown:
+            raise EvidenceMissing(
+                Missing("modinfo nvidia", MissingReason.UNDECIDED, "modinfo -F license nvidia")
+            )
+        return shown
+
+    return "open" if "GPL" in first_of(by_file, printed) else "proprietary"
 
 
 @fact

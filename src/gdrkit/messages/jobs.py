@@ -1,4 +1,4 @@
-"""Messages of NCCL, CUDA and containers, most without a finding code: what each one means."""
+"""Messages of NCCL, PyTorch, CUDA and containers, most without a finding code: what each one means."""
 
 from __future__ import annotations
 
@@ -136,32 +136,36 @@ ROWS = (
         sample="NCCL WARN no device found matching the list in NCCL_OOB_NET",
     ),
     MessageTemplate(
-        "kernel",
-        r'avc:{: +}denied{: +\x7b} integrity {:\x7d.{0,80}}lockdown_reason="unsigned module loading"',
+        "torch",
+        "{what:The client socket has timed out after .{1,20} while trying to connect|The client socket has"
+        " failed to connect to any network address|The connection to the C10d store has failed}",
         meaning=Meaning(
-            "SELinux forbids this program to load an unsigned module: its policy lacks the "
-            "permission `lockdown { integrity }`",
-            "Sign the module, add the permission to the policy, or use a kernel from 5.16 on, "
-            "which no longer asks SELinux",
+            "torch.distributed does not reach the store of rank 0 over TCP. Neither NCCL nor RDMA has a part"
+            " in that",
+            "Read the log of rank 0 first: it may not have started, or have stopped. Else try, from here,"
+            " the host and port that the line names: `getent hosts HOST`, `nc -vz HOST PORT`. A name that"
+            " does not resolve, a firewall, a network policy, or another MASTER_PORT keep them apart",
         ),
-        source="Linux 5.6 to 5.15 security/selinux/hooks.c, selinux_lockdown(); removed by "
-        "commit f5d0e5e9d72d",
+        source="PyTorch torch/csrc/distributed/c10d/socket.cpp; torch/distributed/elastic/rendezvous",
         open_end=True,
-        sample="audit: type=1400 audit(1.0:2): avc:  denied  { integrity } for  pid=9 "
-        'comm="insmod" lockdown_reason="unsigned module loading" tclass=lockdown '
-        "permissive=0",
+        sample="[E1124 10:01:12.1 socket.cpp:1019] [c10d] The client socket has timed out after 60000ms"
+        " while trying to connect to (trainer-0, 29500).",
     ),
     MessageTemplate(
-        "kernel",
-        r"avc:{: +}denied{: +\x7b} module_load {:\x7d}",
+        "torch",
+        r"Timed out after {:\d{1,6}} seconds waiting for clients. {joined:\d{1,6}}/{all:\d{1,6}} clients"
+        " joined",
         meaning=Meaning(
-            "SELinux forbids to load this file as a module: its label is not modules_object_t",
-            "Run `restorecon -v FILE` for a file in /lib/modules, or `chcon -t modules_object_t FILE`",
+            "Not all processes of the job reached the store of rank 0 in time: some did not start, or cannot"
+            " reach it over TCP",
+            "Look for the processes that did not join: the first error in their logs, or that they have"
+            " none",
+            effect="follows",
         ),
-        source="Linux security/selinux/hooks.c, selinux_kernel_module_from_file()",
+        source="PyTorch torch/csrc/distributed/c10d/TCPStore.cpp, waitForWorkers()",
         open_end=True,
-        sample="type=AVC msg=audit(1.0:2): avc:  denied  { module_load } for  pid=4 "
-        'comm="insmod" path="/tmp/x.ko"',
+        sample="torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 1/2"
+        " clients joined.",
     ),
     MessageTemplate(
         "nccl",

@@ -1,4 +1,4 @@
-"""Messages of the system around the driver: IOMMU, dynamic linker, installers, RDMA tools."""
+"""Messages of the system around the driver: SELinux, IOMMU, dynamic linker, installers, RDMA tools."""
 
 from __future__ import annotations
 
@@ -19,6 +19,34 @@ _dkms = functools.partial(
 )
 
 ROWS = (
+    MessageTemplate(
+        "kernel",
+        r'avc:{: +}denied{: +\x7b} integrity {:\x7d.{0,80}}lockdown_reason="unsigned module loading"',
+        meaning=Meaning(
+            "SELinux forbids this program to load an unsigned module: its policy lacks the "
+            "permission `lockdown { integrity }`",
+            "Sign the module, add the permission to the policy, or use a kernel from 5.16 on, "
+            "which no longer asks SELinux",
+        ),
+        source="Linux 5.6 to 5.15 security/selinux/hooks.c, selinux_lockdown(); removed by "
+        "commit f5d0e5e9d72d",
+        open_end=True,
+        sample="audit: type=1400 audit(1.0:2): avc:  denied  { integrity } for  pid=9 "
+        'comm="insmod" lockdown_reason="unsigned module loading" tclass=lockdown '
+        "permissive=0",
+    ),
+    MessageTemplate(
+        "kernel",
+        r"avc:{: +}denied{: +\x7b} module_load {:\x7d}",
+        meaning=Meaning(
+            "SELinux forbids to load this file as a module: its label is not modules_object_t",
+            "Run `restorecon -v FILE` for a file in /lib/modules, or `chcon -t modules_object_t FILE`",
+        ),
+        source="Linux security/selinux/hooks.c, selinux_kernel_module_from_file()",
+        open_end=True,
+        sample="type=AVC msg=audit(1.0:2): avc:  denied  { module_load } for  pid=4 "
+        'comm="insmod" path="/tmp/x.ko"',
+    ),
     _kernel(
         r"DMAR: [DMA {way:Read|Write}{:[^\]]{0,20}}] Request device",
         ("iommu-translating", "acs-redirect"),

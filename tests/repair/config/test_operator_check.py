@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
-from gdrkit.repair.config.check import check
+from gdrkit.repair.config.check import check, check_together
 from tests.evidence_nodes import FOLDER, diagnosed, laid_down, names
 
 POLICY = """\
@@ -35,7 +35,7 @@ def found(enabled: str, host: str, network: str = "", node: str = "") -> list[st
     text = POLICY.replace("ENABLED", enabled).replace("HOST", host)
     text += NETWORK.replace("WHAT", network) if network else ""
     on = Node(open_host(str(laid_down(node)))) if node else None
-    faults = check(text.encode(), "policy.yaml", node=on).faults
+    faults = [one for one in check(text.encode(), "policy.yaml", node=on).faults if one.severity != "note"]
     assert all(fault.line == 7 for fault in faults if fault.code in (WAITS, STUB))
     return [fault.code for fault in faults if fault.code in (WAITS, STUB)]
 
@@ -110,6 +110,56 @@ def test_proprietary_modules_are_a_fault_where_the_open_ones_would_do(node, peer
     text = POLICY.replace("ENABLED", peermem).replace("HOST", "true")
     text = text.replace("  driver:\n", "  driver:\n    kernelModuleType: proprietary\n")
     on = Node(open_host(str(laid_down(node)))) if node else None
-    faults = check(text.encode(), "policy.yaml", node=on).faults
+    faults = [one for one in check(text.encode(), "policy.yaml", node=on).faults if one.severity != "note"]
 
     assert [one.severity for one in faults if one.code == "driver-proprietary"] == severities
+
+
+def test_a_policy_alone_is_to_be_checked_with_the_other_one():
+    policy = POLICY.replace("ENABLED", "true").replace("HOST", "false").encode()
+    (note,) = [one for one in check(policy, "policy.yaml").faults if one.code == WAITS]
+    assert note.severity == "note" and "check both files together" in note.expected
+
+
+@pytest.mark.parametrize(("what", "severity"), [("psp: {}", ["error"]), ("ofedDriver: {image: a}", [])])
+def test_a_policy_is_judged_with_the_objects_of_other_files(what, severity):
+    files = {
+        "a": POLICY.replace("ENABLED", "true").replace("HOST", "false"),
+        "b": NETWORK.replace("WHAT", what),
+    }
+    policy, _ = check_together({name: text.encode() for name, text in files.items()})
+    assert [one.severity for one in policy.faults if one.code == WAITS] == severity
+
+
+LIVE = """\
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec: {ofedDriver: {image: doca-driver, repository: a, version: b}}
+status:
+  appliedStates:
+  - {name: state-multus-cni, state: ignore}
+  - {name: NAME, state: STATE, error: 'WHY'}
+  state: STATE
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "words"),
+    [
+        ("state-OFED", "", "nvidia.com/ofed-driver"),
+        ("state-OFED", "precompiled tag was not found", "state-OFED: precompiled tag was not found"),
+        ("state-RDMA-device-plugin", "", "kubectl get pods"),
+    ],
+)
+def test_an_object_of_a_cluster_says_which_part_is_not_ready(name, why, words):
+    """Mellanox/network-operator issues 888 and 1322."""
+    text = LIVE.replace("NAME", name).replace("STATE", "notReady").replace("WHY", why)
+    (fault,) = check(text.encode(), "policy.yaml").faults
+    assert (fault.line, fault.severity) == (9, "warning")
+    assert name in fault.seen and words in fault.message
+
+
+def test_an_object_that_is_ready_has_no_fault():
+    text = LIVE.replace("STATE", "ready").replace("WHY", "")
+    assert check(text.encode(), "policy.yaml").faults == ()

@@ -11,7 +11,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from gdrkit.facts.assignments import NAME, literal, settings_in
-from gdrkit.facts.kubernetes import settings_of
+from gdrkit.facts.kubernetes import Manifest, settings_of
 from gdrkit.facts.modprobe_config import directives
 from gdrkit.facts.shell_variables import assigned, with_values
 from gdrkit.formats.utf_16 import MARKS as UTF_16
@@ -39,7 +39,7 @@ from gdrkit.repair.config.workload_check import workload_faults
 from gdrkit.repair.config.workloads import pods_of
 from gdrkit.rules.policy_duplicate_key import keys_lost
 
-__all__ = ["CheckedFile", "check"]
+__all__ = ["CheckedFile", "check", "check_together"]
 
 MOST_FAULTS = 1000
 """Limit of reported faults per file: a malicious file can have one on every line."""
@@ -49,8 +49,33 @@ REJECTING = "Talos, kustomize (go-yaml 3) and ruamel.yaml"
 ruamel.yaml; for the others see kubernetes/kubernetes issue 14791 and go-yaml v3."""
 
 
-def check(content: bytes, name: str, version: str = "", node: Node | None = None) -> CheckedFile:
-    """The faults in a file, in the order of lines; with a node, also what it lacks. Accepts any bytes."""
+def check_together(
+    contents: Mapping[str, bytes], version: str = "", node: Node | None = None
+) -> tuple[CheckedFile, ...]:
+    """The faults of files for one cluster, by their names: each is judged with the objects of the others."""
+    objects = {name: _objects(content) for name, content in contents.items()} if len(contents) > 1 else {}
+    beside = {
+        name: tuple(one for other in objects if other != name for one in objects[other]) for name in objects
+    }
+    return tuple(
+        check(content, name, version, node, beside.get(name, ())) for name, content in contents.items()
+    )
+
+
+def _objects(content: bytes) -> tuple[Manifest, ...]:
+    """The objects of a file; () of one that is not read."""
+    try:
+        text = _decoded(content) if len(content) <= CHARACTERS_LIMIT else ""
+    except UnicodeDecodeError:
+        return ()
+    return tuple(part.manifest for part in recognise(text).parts)
+
+
+def check(
+    content: bytes, name: str, version: str = "", node: Node | None = None, beside: tuple[Manifest, ...] = ()
+) -> CheckedFile:
+    """The faults in a file, in the order of lines; with a node, also what it lacks. Accepts any bytes. The
+    objects of other files are `beside` it."""
     if len(content) > CHARACTERS_LIMIT:
         return _unreadable(name, 1, f"{len(content)} bytes; the limit is {CHARACTERS_LIMIT}")
     try:
@@ -75,7 +100,7 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
     shown = variables | {name: value for _, name, value, _ in literal(every)}
     for part in found.parts:
         out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
-    out += operator_faults((part.manifest for part in found.parts), node)
+    out += operator_faults((part.manifest for part in found.parts), node, beside)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     if any(part.manifest.kind for part in found.parts):
@@ -87,18 +112,22 @@ def check(content: bytes, name: str, version: str = "", node: Node | None = None
         out += islice(unread_faults(text, read, variables), MOST_FAULTS)
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
-    parts = tuple(
-        FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name, _is_judged(part))
-        for part in found.parts
-        if part.manifest.kind
-    )
-    if not parts and settings:
-        parts = (FoundDocument(settings[0][0], "settings", ""),)
+    parts = _documents(found, settings)
     if not parts and not out:
         is_mapping = any(isinstance(part.manifest.value, YamlMapping) for part in found.parts)
         hint = f"{CHECKED}; or {RENDERED}" if is_mapping else CHECKED
         return _unreadable(name, 1, "no known manifest, configuration or NCCL setting", hint)
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
+
+
+def _documents(found: Recognised, settings: tuple[Setting, ...]) -> tuple[FoundDocument, ...]:
+    """The objects of a file that have a kind; of one without any, its settings."""
+    parts = tuple(
+        FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name, _is_judged(part))
+        for part in found.parts
+        if part.manifest.kind
+    )
+    return parts or tuple(FoundDocument(setting[0], "settings", "") for setting in settings[:1])
 
 
 def _decoded(content: bytes) -> str:

@@ -2,7 +2,8 @@
 
 With rdma.enabled, the driver waits for an OFED container, or with useHostMofed for an OFED on the host, for
 which it takes the kernel's own mlx5_core too. Source: gpu-operator, cmd/nvidia-validator, MOFED. On a node,
-the doctor's own rules say what the operator's containers do there, so that both judge a policy alike.
+the doctor's own rules say what the operator's containers do there, so that both judge a policy alike. An
+object of a cluster also says itself which of its parts are not ready.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.kubernetes import Manifest, boolean, deploys_ofed, gpu_operator, has_ofed_driver
 from gdrkit.facts.pci import gpus
-from gdrkit.formats.yaml_values import Scalar
+from gdrkit.formats.yaml_values import Scalar, items_at, text_at
+from gdrkit.messages.operator import DRIVER_POD_LOG, OFED_POD_LOG
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.rules.driver_proprietary import driver_proprietary
@@ -33,12 +35,15 @@ BY_CONTAINER: tuple[Rule, ...] = (operator_ofed_changed, operator_module_missing
 """What a policy brings about, and what happened to its containers: another start may end it."""
 
 
-def operator_faults(manifests: Iterable[Manifest], node: Node | None) -> Iterator[ConfigFault]:
+def operator_faults(
+    manifests: Iterable[Manifest], node: Node | None, beside: Iterable[Manifest] = ()
+) -> Iterator[ConfigFault]:
     """Policies whose driver waits for an OFED for ever, builds nvidia-peermem without one, or is one that
-    the doctor faults on the node."""
+    the doctor faults on the node; and those that are not ready. `beside`: the objects of other files."""
     every = tuple(manifests)
-    deployed = has_ofed_driver(every)
+    deployed = has_ofed_driver((*every, *beside))
     for one in every:
+        yield from _status_faults(one)
         if (place := PLACES.get(one.kind)) is None:
             continue
         found = tuple(_ofed_faults(one, place, node, deployed))
@@ -65,6 +70,43 @@ def _ofed_faults(
             seen = "true, and the NicClusterPolicy deploys no OFED: the driver waits for one for ever"
             expected = f"spec.ofedDriver in the NicClusterPolicy, or {NO_RDMA}"
             yield fault_at(enabled.line, "operator-waits-for-ofed", path, seen, expected)
+        elif deployed is None and node is None:
+            seen = "true: the driver waits for an OFED, and what deploys one is not in this file"
+            expected = "a NicClusterPolicy with spec.ofedDriver; check both files together"
+            yield fault_at(enabled.line, "operator-waits-for-ofed", path, seen, expected, "note")
+
+
+OF_OFED = "state-OFED"
+LIVE = {
+    "ClusterPolicy": DRIVER_POD_LOG,
+    "NVIDIADriver": DRIVER_POD_LOG,
+    "NicClusterPolicy": OFED_POD_LOG,
+    "NicNodePolicy": OFED_POD_LOG,
+}
+"""The objects that have a state in a cluster, and the log that says why most of them are not ready."""
+NOT_READY = ("notReady", "error")
+"""Source: gpu-operator api/nvidia/v1/clusterpolicy_types.go; network-operator api/v1alpha1, State."""
+
+
+def _status_faults(one: Manifest) -> Iterator[ConfigFault]:
+    """What an object of a cluster says of its own state, if it is not ready."""
+    state = one.at("status", "state")
+    if one.kind not in LIVE or not isinstance(state, Scalar) or state.text not in NOT_READY:
+        return
+    parts = {
+        text_at(part, "name"): text_at(part, "error")
+        for part in items_at(one.value, "status", "appliedStates")
+        if text_at(part, "state") in NOT_READY
+    }
+    named = "; ".join(": ".join(filter(None, part)) for part in parts.items())
+    if any(parts.values()):
+        expected = "ready"
+    elif OF_OFED in parts or not parts:
+        expected = f"ready; for the reason read {LIVE[one.kind]}"
+    else:
+        expected = "ready; `kubectl get pods -n nvidia-network-operator` shows which pod is not"
+    seen = f"{state.text} in the cluster{': ' if named else ''}{named}"
+    yield fault_at(state.line, "not-ready", "status.state", seen, expected, "warning")
 
 
 def _fails(node: Node, rule: Rule) -> bool:
