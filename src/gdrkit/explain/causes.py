@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.asked_outputs import excluded
-from gdrkit.explain.bar1_lengths import bar1_readings
 from gdrkit.explain.explanation import QuotedLine, RuledOut
+from gdrkit.explain.failing import reports
 from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.readings import port_states
@@ -112,7 +112,9 @@ def only_of_log(proofs: tuple[QuotedLine, ...]) -> bool:
     return all(is_of_nccl(proof.text) for proof in proofs)
 
 
-def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...]:
+def cleared(
+    node: Node, host: TextHost, rules: Iterable[Rule], all_events: Iterable[LogEvent]
+) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
     results = tuple(check_results(node, rules, is_judged(node, host.own_lines)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
@@ -134,9 +136,9 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
     found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))
     if _registered_gpu_memory(node):
         found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
-    for reading in bar1_readings(host.own_lines):  # which the state alone excludes
-        found = {code: None for code in found if code not in reading.codes}
-    return tuple(found)
+    # a rule judges the devices that outputs name in full: another line may show what it does not find there
+    shown = {code for event in all_events if event.is_reading and reports(event) for code in event.codes}
+    return tuple(code for code in found if code not in shown)
 
 
 _LAUNCHED = regex(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|ray)\b")

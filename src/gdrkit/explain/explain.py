@@ -17,7 +17,7 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
-from gdrkit.explain.chains import brings_about, refuses
+from gdrkit.explain.chains import refuses
 from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.facts import cause_of, contradictions, known
-from gdrkit.explain.failing import is_asked, needs_path
+from gdrkit.explain.failing import blameless, failures, is_asked
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.logged_job import (
@@ -44,24 +44,23 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.notes import NODE, notes_among
 from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
+from gdrkit.explain.ranking import OF_A_NIC, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.uncoded_lines import other_line
-from gdrkit.explain.used_gpus import gpus_beside
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
-from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.rule import Failed, Layer, Rule, Status
 from gdrkit.verdict import judge_node
-from gdrkit.verdict.cells import paths_closed_by, programs_of
+from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.check_results import check_results, trail_of
 
 UNPROVEN = (
@@ -92,7 +91,14 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
     brought = other.brings if other is not None else ()
-    found = tuple(one for one in ranked(shown, about) if one.code not in brought)
+    failing = [
+        *failures((event for one in judged for event in one.events), job),
+        *(((code,), "") for code in proven if code in OF_A_NIC),
+        *((line.codes, line.subject) for line in suspected if line.printed),
+        *(((), "") for one in (other,) if one is not None and not one.harmless),
+    ]
+    limits = blameless(failing, text.lines)
+    found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
@@ -111,14 +117,6 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
-
-
-NODE = "node"
-"""The subject of a problem that is not about one module, GPU or NIC."""
-
-
-PASSED = "gpu-passed-through"
-"""Why a host has no driver of NVIDIA, and needs none."""
 
 
 class _JudgedMachine(Struct, frozen=True):
@@ -141,13 +139,14 @@ class _JudgedMachine(Struct, frozen=True):
 def _judged(host: TextHost) -> _JudgedMachine:
     node = Node(host)
     found = tuple(_established_by_rules(node, host))
+    all_events = events(host.own_lines)
     return _JudgedMachine(
         host=host,
         node=node,
-        events=events(host.own_lines),
+        events=all_events,
         by_rules=found,
         by_log=tuple(one for one in found if one.proofs and only_of_log(one.proofs)),
-        cleared=cleared(node, host, _rules(host)),
+        cleared=cleared(node, host, _rules(host), all_events),
     )
 
 
@@ -176,17 +175,8 @@ def _machine(
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     own = tuple(found for found in established if not is_foreign(found.code, about))
-    matters = _matters(established, all_events, host.own_lines)
-    beside = gpus_beside(node, host.own_lines, own)
-    follows = {
-        one.code for one in own for deep in own if deep.code == PASSED and brings_about(PASSED, one.code)
-    }
-    notes = tuple(
-        found
-        for found in own
-        if found not in by_log
-        and (found.subject in beside or found.code in follows or _is_note(found, about, matters))
-    )
+    notes = notes_among(own, node, host.own_lines, all_events, about)
+    notes = tuple(found for found in notes if found not in by_log)
     return TextMachine(
         name=host.machine,
         established=tuple(found for found in own if found not in notes),
@@ -201,8 +191,6 @@ def _machine(
 
 # -- established ---------------------------------------------------------------------------------------
 
-MISREAD, NCCL_LOG = "proof-misread", "nccl log"
-"""A problem of who reads a log as a proof, and the subject if it is NCCL's."""
 NO_MODULE = "the line does not name a module, and neither does a modprobe line next to it"
 
 
@@ -275,47 +263,6 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
             blocks=paths_closed_by(result.takes),
         )
-
-
-def _matters(
-    proven: tuple[EstablishedProblem, ...], all_events: tuple[LogEvent, ...], lines: tuple[TextLine, ...]
-) -> frozenset[str]:
-    """The codes of what closes one direct path alone and matters all the same: the text closes the other
-    path too, or a line reports a failure that it explains. Where neither holds, the other path may serve."""
-    closed = {path for found in proven for path in found.blocks}
-    if closed.issuperset(OF_ITS_OWN):
-        return frozenset(found.code for found in proven)
-    alone = [found for found in proven if found.blocks == ("peermem",)]
-    failing = {code for event in all_events if not is_asked(event.line) for code in event.codes}
-    needed = bool(alone) and needs_path(lines, peermem=True)
-    return frozenset(
-        found.code
-        for found in alone
-        if (needed or any(found.code == code or brings_about(found.code, code) for code in failing))
-    )
-
-
-def _is_note(found: EstablishedProblem, about: Topics, matters: frozenset[str]) -> bool:
-    """Whether a problem closes one of the two direct paths and may leave the other, or matters for the
-    network of a job that is local or crashes, for a log that is read as a proof, or for programs that the
-    text is not about."""
-    if found.code in FOR_NETWORK:
-        return about.one_host or about.crash
-    if found.code == MISREAD and found.subject == NCCL_LOG:
-        return True
-    programs = programs_of(rule_of(found.code).takes(found.subject))
-    if programs and programs.isdisjoint(about.programs):
-        return not _is_printed(found)
-    if found.code in matters:
-        return False
-    if found.blocks == ("dmabuf",) or found.code in FOR_DMABUF:
-        return not about.dmabuf and not _is_printed(found)
-    return found.blocks == ("peermem",)
-
-
-def _is_printed(found: EstablishedProblem) -> bool:
-    """Whether a line that reports a failure proves a problem, and not only facts of the machine."""
-    return found.subject == NODE and any(found.seen == proof.text for proof in found.proofs)
 
 
 def _layer(code: str) -> Layer:
