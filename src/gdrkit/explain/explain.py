@@ -49,7 +49,7 @@ from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import OF_A_NIC, is_foreign, ranked
+from gdrkit.explain.ranking import OF_A_NIC, is_foreign, is_unneeded, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
@@ -92,7 +92,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     brought = other.brings if other is not None else ()
     failing = [
-        *failures((event for one in judged for event in one.events), job),
+        *failures((event for one in judged for event in one.events if not _is_idle(event, about)), job),
         *(((code,), "") for code in proven if code in OF_A_NIC),
         *((line.codes, line.subject) for line in suspected if line.printed),
         *(((), "") for one in (other,) if one is not None and not one.harmless),
@@ -157,7 +157,8 @@ def _machine(
     host, node = judged.host, judged.node
     log = JobEvidence(job, host.own_lines, of_log)
     left = (event for event in judged.events if job is None or not job.decides(event))
-    all_events = tuple(sorted((*left, *log.events()), key=lambda event: event.position))
+    both = (event for event in (*left, *log.events()) if not _is_idle(event, about))
+    all_events = tuple(sorted(both, key=lambda event: event.position))
     by_rules = tuple(
         found
         for found in judged.by_rules
@@ -187,6 +188,11 @@ def _machine(
         cleared=judged.cleared,
         contradictions=contradictions(node, host),
     )
+
+
+def _is_idle(event: LogEvent, about: Topics) -> bool:
+    """Whether NCCL only mentions that it finds no network, in a job that needs none: it goes on without."""
+    return "NCCL INFO" in event.line.text and is_unneeded(event.codes, about)
 
 
 # -- established ---------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
+NO_NETWORK = frozenset((*FOR_NETWORK, "verbs-library-missing"))
+"""Causes of lines that report that there is no network of RDMA."""
+
 UNNEEDED = NOTE / 4
 """What a job lacks for a network that it does not need: less than the remark that it needs none."""
 
@@ -291,8 +294,8 @@ def _of_line(
             # reason for another failure or for a crash
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in opened)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else SETTING
-        if _is_unneeded(line.codes, topics):
-            weight = UNNEEDED
+        unneeded = is_unneeded(line.codes, topics)
+        weight = UNNEEDED if unneeded else weight
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, opened, proven=proven, refused=refused)
@@ -304,7 +307,7 @@ def _of_line(
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
             printed=line.printed or (named and (refused or _fails_as_there(code, opened))),
-            fails=line.fails and not _closes_one_of_two(code, line.codes),
+            fails=line.fails and not unneeded and not _closes_one_of_two(code, line.codes),
             shown=line.note == STATE and line.printed and len(line.codes) == 1 and code not in LISTED,
         )
 
@@ -349,9 +352,9 @@ def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
     )
 
 
-def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:
+def is_unneeded(codes: Iterable[str], topics: Topics) -> bool:
     """Whether a line is about a network that no job of the text needs."""
-    return (topics.one_host or topics.over_nvlink) and not set(FOR_NETWORK).isdisjoint(codes)
+    return (topics.one_host or topics.over_nvlink) and not NO_NETWORK.isdisjoint(codes)
 
 
 MAX_LINES = 4
