@@ -41,9 +41,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"GPU id:\d+; name: .{1,80}; Bus id: [0-9a-f]{4}:", r"selecting device \d|testing size: "),
     (
         r"\s*#bytes +#iterations|\s++(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|Picking device No"
-        r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx",
+        r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx"
+        r"| ?Completion with error at (?:client|server)$",
         r"-{20}|\*{20}| [A-Z][\w. ]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
-        r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating",
+        r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating"
+        r"| ?Completion with| Failed |[sr]cnt=\d",
     ),
     (
         r"nvbandwidth Version: |Running \w{6,60}\.$|memcpy (?:CE|SM) |SUM \w{6,60} [\d.]+$",
