@@ -93,6 +93,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
+    (r"(?:srun|sbatch|salloc|slurmstepd|slurmd)[\w.-]{0,64}: \S|TERM_[A-Z_]{3,20}: \S|=>> PBS: \S", r"(?!)"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
     (
