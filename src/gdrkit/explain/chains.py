@@ -42,6 +42,9 @@ BEHIND = {
 }
 """Causes that bring others about: by each cause, those that it brings about."""
 
+LEFT_ALONE = ("gpu-passed-through", "gpu-excluded")
+"""Why NVIDIA's driver leaves a GPU alone."""
+
 
 def brings_about(deeper: str, code: str) -> bool:
     """Whether a cause brings another one about."""

@@ -8,7 +8,7 @@ open those that no rule excludes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
-from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
+from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes, shared_by_ranks
 from gdrkit.explain.chains import refuses
 from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
@@ -185,8 +185,15 @@ def _machine(
         # a note explains no failing line: it closes one of the two direct paths alone, or none
         open=tuple(_open(node, all_events, tuple(found for found in established if found not in notes))),
         known=(*known(node, host), *log.legs()),
-        cleared=judged.cleared,
+        cleared=(*judged.cleared, *shared_by_ranks(host.own_lines, _of_disabled(all_events))),
         contradictions=contradictions(node, host),
+    )
+
+
+def _of_disabled(some: Iterable[LogEvent]) -> tuple[str, ...]:
+    """The possible causes of the lines by which NCCL does without GPU Direct RDMA, each once."""
+    return tuple(
+        dict.fromkeys(code for event in some if event.message == "hca-disabled" for code in event.codes)
     )
 
 
