@@ -306,3 +306,13 @@ def test_no_loss_a_lossless_priority_and_another_port_s_settings_show_nothing(
 ):
     text = LOSSES.format(interface, flow_control, lost, 0)
     assert "discarded" not in explained(text).answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("H100 80GB HBM3", "nvswitch-fabric-down"), ("GB200", "mnnvl-fabric-incomplete")],
+)
+def test_a_fabric_in_progress_is_that_of_the_gpu_that_a_list_names(name: str, cause: str):
+    listed = f"$ nvidia-smi -L\nGPU 0: NVIDIA {name} (UUID: GPU-1b2c3d4e-0001-4a5b-8c9d-0e1f2a3b4c5d)\n"
+    assert codes_of(FABRIC.format("In Progress", "N/A") + listed)[:1] == [cause]
+    assert codes_of(FABRIC.format("Completed", "Success") + listed) == []
