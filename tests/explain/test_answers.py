@@ -213,6 +213,32 @@ def test_a_job_on_one_host_needs_no_rdma_device():
     assert (several.kind, several.others[0].code) == ("several", "no-rdma-device")
 
 
+RANKS = "".join(
+    f"ai-box:44:{rank} [{rank}] NCCL INFO {{0}} comm 0x55d3a1b2c800 rank {rank} nranks 2 cudaDev {rank}"
+    f" busId {rank}1000 commId 0x11a2 - Init START\n"
+    for rank in (0, 1)
+)
+WITHOUT = (
+    "ai-box:44:0 [0] NCCL INFO NET/IB : No device found.\n",
+    "ai-box:44:0 [0] NCCL INFO Failed to open libibverbs.so[.1]\n",
+)
+NO_NICS = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-13\nGPU1\tPHB\t X \t0-13\n"
+
+
+@pytest.mark.parametrize("call", ["ncclCommInitRank", "ncclCommInitAll", "ncclCommInitRankConfig"])
+@pytest.mark.parametrize("line", WITHOUT)
+def test_nothing_that_nccl_says_of_a_network_fails_a_job_on_one_host(line: str, call: str):
+    """What NCCL 2.25 to 2.30 print of two GPUs of one machine."""
+    log = line + RANKS.format(call)
+    found = explained(log)
+    assert (found.answer.kind, found.exit_code) == ("harmless", 0)
+    assert answered(NO_NICS + log).kind == "harmless"
+    warns = "ai-box:44:0 [0] enqueue.cc:1449 NCCL WARN Cuda failure 1 'invalid argument'\n"
+    assert answered(log + warns).lines[0].text == warns.strip()
+    other_host = log.replace("ai-box:44:1", "other:44:1")
+    assert answered(other_host).kind in ("several", "cause")
+
+
 @pytest.mark.parametrize(
     ("words", "is_note"),
     [("nNodes 1", True), ("nNodes 2", False), ("", False), ("core dumped", True),

@@ -373,3 +373,13 @@ def test_what_a_node_shows_counts_for_a_pods_log_if_it_ran_there():
         "n1 has" in step and "driver-proprietary" in step for step in explained(node + log).answer.now
     )
     assert not any("n1 has" in step for step in explained(log).answer.now)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("H100 80GB HBM3", "nvswitch-fabric-down"), ("GB200", "mnnvl-fabric-incomplete")],
+)
+def test_a_fabric_in_progress_is_that_of_the_gpu_that_a_list_names(name: str, cause: str):
+    listed = f"$ nvidia-smi -L\nGPU 0: NVIDIA {name} (UUID: GPU-1b2c3d4e-0001-4a5b-8c9d-0e1f2a3b4c5d)\n"
+    assert codes_of(FABRIC.format("In Progress", "N/A") + listed)[:1] == [cause]
+    assert codes_of(FABRIC.format("Completed", "Success") + listed) == []

@@ -203,3 +203,54 @@ def test_a_proprietary_driver_closes_the_path_that_is_left():
     dmabuf = "$ ib_write_bw --use_cuda=0 --use_cuda_dmabuf -d mlx5_0\nDMA-BUF is not supported on this GPU\n"
     found = explained(license + NOT_LISTED + INVALID + FAILED + dmabuf).answer
     assert (found.cause, found.sureness) == ("driver-proprietary", "likely")
+
+
+# -- ended by a scheduler or the kernel --------------------------------------------------------------------
+
+SLURM = "slurmstepd: error: "
+ENDED = {
+    SLURM
+    + "Detected 1 oom_kill event in StepId=88123.0. Some of the step tasks have been OOM Killed.": "memory",
+    SLURM + "Detected 1 oom-kill event(s) in step 370626.batch cgroup. Some of your processes may have been"
+    " killed by the cgroup out-of-memory handler.": "memory",
+    "srun: error: n0219: task 3: Out Of Memory": "memory",
+    SLURM + "StepId=7.batch exceeded memory limit (734003200 > 52428800), being killed": "memory",
+    "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.": "memory",
+    "=>> PBS: job killed: mem 134217728kb exceeded limit 125829120kb": "memory",
+    "      Reason:       OOMKilled": "memory",
+    "[812345.1] Out of memory: Killed process 5512 (python) total-vm:812344124kB, anon-rss:40kB": "memory",
+    "Nov 30 10:01:02 n1 kernel: Memory cgroup out of memory: Kill process 5 (python) score 9": "memory",
+    "srun: error: Node failure on gpu103": "lost a node",
+    SLURM + "*** JOB 771 ON n1 CANCELLED AT 2026-11-30T03:12:55 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR"
+    " DETAILS ***": "lost a node",
+}
+"""Lines that end a process, with a word of what they mean."""
+
+
+@pytest.mark.parametrize("line", ENDED)
+def test_a_peer_that_does_not_answer_follows_from_a_process_that_was_killed(line: str):
+    for text in (f"{line}\n{RETRY}", f"{RETRY}{line}\n", f"{line}\n"):
+        found = explained(text).answer
+        assert found.kind == "elsewhere" and ENDED[line] in found.sentence
+        assert [other.code for other in found.others] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        SLURM + "*** JOB 88 ON n1 CANCELLED AT 2026-11-30T03:12:55 DUE TO TIME LIMIT ***",
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+        "=>> PBS: job killed: walltime 3621 exceeded limit 3600",
+    ],
+)
+def test_a_limit_of_time_ends_what_hangs_for_another_reason(line: str):
+    assert named(f"{RETRY}{line}\n")[0] == "retry-exceeded"
+    alone = explained(f"{line}\n").answer
+    assert alone.kind == "elsewhere" and "time limit" in alone.sentence
+
+
+def test_a_process_that_the_kernel_killed_some_day_is_no_reason_for_another_failure():
+    kills = next(line for line in ENDED if line.startswith("["))
+    assert named(f"{kills}\n{EINVAL}\n")[0] == "peermem-stub"
+    of_cuda = explained("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n").answer
+    assert of_cuda.sentence.startswith("The GPU ran out of memory")

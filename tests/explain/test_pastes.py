@@ -553,3 +553,19 @@ def test_a_failed_call_is_quoted_without_the_words_around_it():
     quoted = 'Getting "NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory" on node7'
     sentence = explained(f"{quoted}\n").answer.sentence
     assert "Call to ibv_reg_mr failed" in sentence and "Getting" not in sentence
+
+
+@pytest.mark.parametrize("state", ["Up", "Down"])
+def test_half_of_a_port_is_named_beside_ports_without_a_cable(state: str):
+    """A list with the chosen device in it shows that a device was found, and not that both were chosen."""
+    ports = "".join(
+        f"{name} port 1 ==> {netdev} ({shown})\n"
+        for name, netdev, shown in (
+            ("rocep1s0f0", "enp1s0f0np0", state), ("rocep1s0f1", "enp1s0f1np1", "Up"),
+            ("roceP2p1s0f0", "enP2p1s0f0np0", state), ("roceP2p1s0f1", "enP2p1s0f1np1", "Up"),
+        )
+    )  # fmt: skip
+    text = f"$ ibdev2netdev\n{ports}$ env | grep NCCL\nNCCL_IB_HCA={{}}\n"
+    found = explained(text.format("rocep1s0f1"))
+    assert found.answer.cause == "hca-not-selected" and "roceP2p1s0f1" in as_text(found)
+    assert explained(text.format("rocep1s0f1,roceP2p1s0f1")).answer.cause is None

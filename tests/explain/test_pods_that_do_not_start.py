@@ -131,8 +131,8 @@ NO_NAME = (
 )
 NO_HOST = (
     "Errors during downloading metadata for repository 'rhel-9-for-x86_64-appstream-rpms':\n"
-    "  - Curl error (6): Couldn't resolve host name for https://cdn.redhat.com/content [Could not resolve"
-    " host: cdn.redhat.com]\n"
+    "  - Curl error (6): Couldn't resolve host name for https://example.com/content [Could not resolve"
+    " host: example.com]\n"
 )
 UNMET = (
     "[24-Apr-25_09:28:20] Skipping driver build, reusing previously built packages for kernel 5.15.0-130\n"

@@ -17,7 +17,6 @@ from gdrkit.messages.process_ends import own_end
         "[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "E1124 06:25:03.9 44 torch/distributed/elastic/api.py:874] failed (exitcode: -9) local_rank",
         "  traceback : Signal 11 (SIGSEGV) received by PID 99",
-        "[ 9.1] Out of memory: Killed process 4711 (python3) total-vm:1kB",
     ],
 )
 def test_an_error_of_its_own_or_a_signal_ends_a_process(line):
@@ -35,6 +34,7 @@ def test_an_error_of_its_own_or_a_signal_ends_a_process(line):
         "ncclSystemError: System call (e.g. socket, malloc) or external library call failed.",
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
         "  traceback : Signal 15 (SIGTERM) received by PID 99",
+        "[ 9.1] Out of memory: Killed process 4711 (python3) total-vm:1kB",
         "loss 0.2, no Error: none",
     ],
 )

@@ -68,7 +68,7 @@ def answer(
         return _elsewhere(other, found)
     failing = unexplained(lines)
     if found and of_log is None and _is_beside(found[0], machines, about, lines):
-        return _of_hardware(found[0], machines, about, failing)
+        return _of_hardware(found[0], machines)
     if found and found[0].printed and _is_named(found):
         rate = rate_there(machines, found[0].code) if job is None and failing is None else None
         return rate or _cause(found, machines, lines, job, about)
@@ -183,12 +183,8 @@ def _is_beside(
     return others or any(line.kind == "prose" and line.text.endswith("?") for line in lines)
 
 
-def _of_hardware(
-    first: Candidate, machines: tuple[TextMachine, ...], about: Topics, failing: QuotedLine | None
-) -> Answer:
-    """The answer where nothing fails by hardware that lacks a direct path."""
-    if failing is not None:
-        return _nothing(about, failing, ())
+def _of_hardware(first: Candidate, machines: tuple[TextMachine, ...]) -> Answer:
+    """The answer where nothing fails, on hardware that lacks a direct path."""
     title, todo = code_page(first.code)
     return healthy(machines, None) or plain(
         AnswerKind.NO_PROBLEM,

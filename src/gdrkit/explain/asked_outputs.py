@@ -15,9 +15,14 @@ from gdrkit.explain.explanation import STATE
 from gdrkit.explain.lines import STAMP
 from gdrkit.explain.readings import Reading
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.regex import regex
 
 LINE_CHARACTERS = 300
 """How much of a line is searched for an output that is one short line."""
+
+
+_RACK = regex(r"\bNVIDIA GB[23]00\b")
+"""A GPU whose NVLink spans the trays of a rack, without NVSwitches on its board."""
 
 
 def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -28,7 +33,9 @@ def asked_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             first = next((line for line in found.lines if _search(row.shows, _bare(line.text))), None)
             position = positions[found.number if first is None else first.number]
             note = STATE if row.states else ""
-            yield Reading(lines[position], position, row.codes, note, row.decides)
+            in_rack = row.in_rack and any(_RACK.search(line.text) for line in lines if line.kind in EVIDENCE)
+            codes = row.in_rack if in_rack else row.codes
+            yield Reading(lines[position], position, codes, note, row.decides)
 
 
 class Exclusion(Struct, frozen=True):

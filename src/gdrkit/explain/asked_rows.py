@@ -30,6 +30,7 @@ class AskedOutput(Struct, frozen=True, kw_only=True):
     states: bool = False  # it does not show that anything needs what is missing
     excludes: str = ""  # found in an output that excludes the causes
     beside: str = ""  # of the line above or below: then nobody asked for the line, and it shows nothing
+    in_rack: tuple[str, ...] = ()  # its causes instead of them, where the text names a GPU of an NVLink rack
 
 
 OUTPUTS = (
@@ -117,6 +118,7 @@ OUTPUTS = (
     ),
     AskedOutput(
         codes=("nvswitch-fabric-down",),
+        in_rack=("mnnvl-fabric-incomplete",),
         command=r"\bnvidia-smi -q\b.*\bFabric",
         shows=r"\bState\s*: (?!Completed|N/A)\w|\bStatus\s*: (?!Success|N/A)\w",
         excludes=r"\bState\s*: Completed\s+Status\s*: Success",

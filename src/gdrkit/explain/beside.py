@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.explain.chains import brings_about, needs_no_module, refuses
+from gdrkit.explain.chains import fails_by, refuses
 from gdrkit.explain.explanation import NO_ERROR, OpenLine, OtherFailure, QuotedLine, RankedCause, TextMachine
 from gdrkit.explain.first_steps import modules_of
 from gdrkit.explain.ranking import Candidate
@@ -30,10 +30,8 @@ def other_failures(
 def _explains(first: Candidate, line: OpenLine, machines: tuple[TextMachine, ...]) -> bool:
     """Whether a cause explains a line. One that only says that a module did not load has any cause of it."""
     modules = modules_of(first, machines) if line.note == NO_ERROR else ()
-    return (
-        needs_no_module(first.code, line.subject)
-        or any(refuses(first.code, module, line.subject) for module in modules)
-        or any(first.code == other or brings_about(first.code, other) for other in line.codes)
+    return fails_by(first.code, line.codes, line.subject) or any(
+        refuses(first.code, module, line.subject) for module in modules
     )
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.asked_outputs import excluded
-from gdrkit.explain.bar1_lengths import bar1_readings
+from gdrkit.explain.chains import LEFT_ALONE
 from gdrkit.explain.explanation import QuotedLine, RuledOut
+from gdrkit.explain.failing import reports
 from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
 from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.readings import port_states
 from gdrkit.explain.text_host import TextHost, proofs_of
+from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.used_gpus import is_judged
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
@@ -30,7 +32,7 @@ from gdrkit.programs.nccl.messages import MODULE_UNSEEN
 from gdrkit.programs.nvshmem.messages import SEES_NO_MODULE, UNSEEN_BY_NVSHMEM
 from gdrkit.programs.verbs.perftest_log import perftest_run, runs
 from gdrkit.rules.engine import judge
-from gdrkit.rules.rule import NotApplicable, Passed, Rule
+from gdrkit.rules.rule import Layer, NotApplicable, Passed, Rule
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
 from gdrkit.verdict.check_results import check_results, trail_of
 
@@ -112,7 +114,9 @@ def only_of_log(proofs: tuple[QuotedLine, ...]) -> bool:
     return all(is_of_nccl(proof.text) for proof in proofs)
 
 
-def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...]:
+def cleared(
+    node: Node, host: TextHost, rules: Iterable[Rule], all_events: Iterable[LogEvent]
+) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
     results = tuple(check_results(node, rules, is_judged(node, host.own_lines)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
@@ -129,14 +133,36 @@ def cleared(node: Node, host: TextHost, rules: Iterable[Rule]) -> tuple[str, ...
         found["no-rdma-device"] = None
     if (ports := tuple(port_states(host.own_lines))) and all(port.state == "active" for port in ports):
         found["port-down"] = None
+    if any("NVRM: Xid (" in line.text for line in host.own_lines if line.kind == "machine"):
+        found.update(dict.fromkeys(LEFT_ALONE))  # the driver has that GPU
     if is_shown_to_register(host.own_lines):
         found[STUB] = None
     found.update(dict.fromkeys(code for code in excluded(host.own_lines) if _holds_for_job(code, host)))
     if _registered_gpu_memory(node):
         found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
-    for reading in bar1_readings(host.own_lines):  # which the state alone excludes
-        found = {code: None for code in found if code not in reading.codes}
-    return tuple(found)
+    # a rule judges the devices that outputs name in full: another line may show what it does not find there
+    shown = {code for event in all_events if event.is_reading and reports(event) for code in event.codes}
+    return tuple(code for code in found if code not in shown)
+
+
+_ALIKE = (Layer.KERNEL, Layer.DRIVER, Layer.RDMA, Layer.LIBRARY)
+"""What all ranks of a host share that use one of its NICs: not the GPU, the distance, or the environment."""
+_BY_NIC = regex(
+    r"NET/IB : GPU Direct RDMA (?P<on>\(DMABUF\) enabled|Disabled) for HCA \d{1,3} '(?P<nic>[\w.-]{1,60})'"
+)
+
+
+def shared_by_ranks(lines: Iterable[TextLine], codes: Iterable[str]) -> tuple[str, ...]:
+    """Of the possible causes of a machine's lines, those that ranks share of which one uses dma-buf at each
+    NIC at which another one does not. NCCL says that of a NIC that registered a dma-buf of this driver: its
+    src/transport/net_ib.cc, ncclIbDmaBufSupport(), and src/init.cc, dmaBufSupported()."""
+    nics: dict[bool, set[str]] = {True: set(), False: set()}
+    for line in lines:
+        if line.kind == "machine" and (found := _BY_NIC.search(line.text)):
+            nics[found["on"] != "Disabled"].add(found["nic"])
+    if not nics[False] or not nics[False] <= nics[True]:
+        return ()
+    return tuple(code for code in codes if rule_of(code).layer in _ALIKE)
 
 
 _LAUNCHED = regex(r"\b(?:mpirun|mpiexec|srun|prterun|kubectl|docker|podman|ray)\b")

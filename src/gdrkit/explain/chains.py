@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import EstablishedProblem
-from gdrkit.explain.products import HARDWARE_CODES
+from gdrkit.explain.products import CARDS, HARDWARE_CODES
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.module_name import canonical
 from gdrkit.rules.capabilities import REGISTRATION
@@ -40,6 +42,9 @@ BEHIND = {
 }
 """Causes that bring others about: by each cause, those that it brings about."""
 
+LEFT_ALONE = ("gpu-passed-through", "gpu-excluded")
+"""Why NVIDIA's driver leaves a GPU alone."""
+
 
 OF_A_PEER = ("retry-exceeded",)
 """What a process reports of a peer that does not answer. Why is open: the peer may have stopped first."""
@@ -61,6 +66,17 @@ def needs_no_module(code: str, module: str) -> bool:
     neither direct path."""
     permanent = code in HARDWARE_CODES and rule_of(code).permanent >= set(REGISTRATION)
     return permanent and module == PEERMEM
+
+
+def fails_by(code: str, codes: Iterable[str], module: str) -> bool:
+    """Whether a failing line may have a cause: one of its own, or why `module` does not load. What the kind
+    of a GPU may bring about, any hardware does that lacks both direct paths."""
+    own = set(codes)
+    return (
+        needs_no_module(code, module)
+        or any(code == one or brings_about(code, one) for one in own)
+        or (code in HARDWARE_CODES and not own.isdisjoint(CARDS))
+    )
 
 
 def refuses(code: str, subject: str, module: str) -> bool:

@@ -8,7 +8,7 @@ open those that no rule excludes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
-from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes
-from gdrkit.explain.chains import OF_A_PEER, brings_about, refuses
+from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes, shared_by_ranks
+from gdrkit.explain.chains import OF_A_PEER, refuses
 from gdrkit.explain.closed_paths import unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.facts import cause_of, contradictions, known
-from gdrkit.explain.failing import is_asked, needs_path
+from gdrkit.explain.failing import blameless, failures, is_asked
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.logged_job import (
@@ -44,24 +44,24 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.notes import NODE, notes_among
 from gdrkit.explain.platform_advice import of_platform
 from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
+from gdrkit.explain.ranking import is_foreign, is_unneeded, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.uncoded_lines import other_line, stopped_first
-from gdrkit.explain.used_gpus import gpus_beside
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
-from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.engine import subjects_of
+from gdrkit.rules.capabilities import Capability
 from gdrkit.rules.rule import Failed, Layer, Rule, Status
 from gdrkit.verdict import judge_node
-from gdrkit.verdict.cells import paths_closed_by, programs_of
+from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.check_results import check_results, trail_of
 
 UNPROVEN = (
@@ -86,13 +86,20 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
     machines = [replace(one, known=(*one.known, *rates[one.name])) for one in machines]
     other = other_line(text.lines, one_host=about.one_host)
-    brought = other.brings if other is not None else ()
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    found = tuple(one for one in ranked(shown, about) if one.code not in brought)
+    brought = other.brings if other is not None else ()
+    failing = [
+        *failures((event for one in judged for event in one.events if not _is_idle(event, about)), job),
+        *(((code,), "") for code in proven if Capability.WIRE in rule_of(code).slows),
+        *((line.codes, line.subject) for line in suspected if line.printed),
+        *(((), "") for one in (other,) if one is not None and not one.harmless),
+    ]
+    limits = blameless(failing, text.lines)
+    found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)
     if found and found[0].code in OF_A_PEER and (first := stopped_first(text.lines, found[0].lines)):
         other, found = first, found[1:]
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
@@ -115,14 +122,6 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     )
 
 
-NODE = "node"
-"""The subject of a problem that is not about one module, GPU or NIC."""
-
-
-PASSED = "gpu-passed-through"
-"""Why a host has no driver of NVIDIA, and needs none."""
-
-
 class _JudgedMachine(Struct, frozen=True):
     """A machine with what the rules prove and exclude."""
 
@@ -143,13 +142,14 @@ class _JudgedMachine(Struct, frozen=True):
 def _judged(host: TextHost) -> _JudgedMachine:
     node = Node(host)
     found = tuple(_established_by_rules(node, host))
+    all_events = events(host.own_lines)
     return _JudgedMachine(
         host=host,
         node=node,
-        events=events(host.own_lines),
+        events=all_events,
         by_rules=found,
         by_log=tuple(one for one in found if one.proofs and only_of_log(one.proofs)),
-        cleared=cleared(node, host, _rules(host)),
+        cleared=cleared(node, host, _rules(host), all_events),
     )
 
 
@@ -160,7 +160,8 @@ def _machine(
     host, node = judged.host, judged.node
     log = JobEvidence(job, host.own_lines, of_log)
     left = (event for event in judged.events if job is None or not job.decides(event))
-    all_events = tuple(sorted((*left, *log.events()), key=lambda event: event.position))
+    both = (event for event in (*left, *log.events()) if not _is_idle(event, about))
+    all_events = tuple(sorted(both, key=lambda event: event.position))
     by_rules = tuple(
         found
         for found in judged.by_rules
@@ -178,17 +179,8 @@ def _machine(
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     own = tuple(found for found in established if not is_foreign(found.code, about))
-    matters = _matters(established, all_events, host.own_lines)
-    beside = gpus_beside(node, host.own_lines, own)
-    follows = {
-        one.code for one in own for deep in own if deep.code == PASSED and brings_about(PASSED, one.code)
-    }
-    notes = tuple(
-        found
-        for found in own
-        if found not in by_log
-        and (found.subject in beside or found.code in follows or _is_note(found, about, matters))
-    )
+    notes = notes_among(own, node, host.own_lines, all_events, about)
+    notes = tuple(found for found in notes if found not in by_log)
     return TextMachine(
         name=host.machine,
         established=tuple(found for found in own if found not in notes),
@@ -196,15 +188,25 @@ def _machine(
         # a note explains no failing line: it closes one of the two direct paths alone, or none
         open=tuple(_open(node, all_events, tuple(found for found in established if found not in notes))),
         known=(*known(node, host), *log.legs()),
-        cleared=judged.cleared,
+        cleared=(*judged.cleared, *shared_by_ranks(host.own_lines, _of_disabled(all_events))),
         contradictions=contradictions(node, host),
     )
 
 
+def _of_disabled(some: Iterable[LogEvent]) -> tuple[str, ...]:
+    """The possible causes of the lines by which NCCL does without GPU Direct RDMA, each once."""
+    return tuple(
+        dict.fromkeys(code for event in some if event.message == "hca-disabled" for code in event.codes)
+    )
+
+
+def _is_idle(event: LogEvent, about: Topics) -> bool:
+    """Whether NCCL only mentions that it finds no network, in a job that needs none: it goes on without."""
+    return "NCCL INFO" in event.line.text and is_unneeded(event.codes, about)
+
+
 # -- established ---------------------------------------------------------------------------------------
 
-MISREAD, NCCL_LOG = "proof-misread", "nccl log"
-"""A problem of who reads a log as a proof, and the subject if it is NCCL's."""
 NO_MODULE = "the line does not name a module, and neither does a modprobe line next to it"
 
 
@@ -277,47 +279,6 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
             blocks=paths_closed_by(result.takes),
         )
-
-
-def _matters(
-    proven: tuple[EstablishedProblem, ...], all_events: tuple[LogEvent, ...], lines: tuple[TextLine, ...]
-) -> frozenset[str]:
-    """The codes of what closes one direct path alone and matters all the same: the text closes the other
-    path too, or a line reports a failure that it explains. Where neither holds, the other path may serve."""
-    closed = {path for found in proven for path in found.blocks}
-    if closed.issuperset(OF_ITS_OWN):
-        return frozenset(found.code for found in proven)
-    alone = [found for found in proven if found.blocks == ("peermem",)]
-    failing = {code for event in all_events if not is_asked(event.line) for code in event.codes}
-    needed = bool(alone) and needs_path(lines, peermem=True)
-    return frozenset(
-        found.code
-        for found in alone
-        if (needed or any(found.code == code or brings_about(found.code, code) for code in failing))
-    )
-
-
-def _is_note(found: EstablishedProblem, about: Topics, matters: frozenset[str]) -> bool:
-    """Whether a problem closes one of the two direct paths and may leave the other, or matters for the
-    network of a job that is local or crashes, for a log that is read as a proof, or for programs that the
-    text is not about."""
-    if found.code in FOR_NETWORK:
-        return about.one_host or about.crash
-    if found.code == MISREAD and found.subject == NCCL_LOG:
-        return True
-    programs = programs_of(rule_of(found.code).takes(found.subject))
-    if programs and programs.isdisjoint(about.programs):
-        return not _is_printed(found)
-    if found.code in matters:
-        return False
-    if found.blocks == ("dmabuf",) or found.code in FOR_DMABUF:
-        return not about.dmabuf and not _is_printed(found)
-    return found.blocks == ("peermem",)
-
-
-def _is_printed(found: EstablishedProblem) -> bool:
-    """Whether a line that reports a failure proves a problem, and not only facts of the machine."""
-    return found.subject == NODE and any(found.seen == proof.text for proof in found.proofs)
 
 
 def _layer(code: str) -> Layer:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from gdrkit import catalogue
-from gdrkit.catalogue import rule_of
+from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.explain.blocks import command_of
+from gdrkit.explain.chains import fails_by
+from gdrkit.explain.explanation import ASKED, FAR_AWAY, SET, STATE, WENT_ON
+from gdrkit.explain.log_events import LogEvent
+from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.messages import registration
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.rule import ADDRESS
 
 LOADERS = ("kernel", "modprobe", "modinfo", "insmod", "systemd", "nvidia")
@@ -44,12 +51,46 @@ def is_asked(line: TextLine) -> bool:
 
 def fails(lines: tuple[TextLine, ...]) -> bool:
     """Whether an output reports a failure that is not one of those known to be harmless."""
-    return any(
-        line.kind == "machine" and reports_failure(line) and not _is_harmless(line.text) for line in lines
-    )
+    return any(reports_failure(line) and not _is_harmless(line.text) for line in lines)
 
 
 def _is_harmless(text: str) -> bool:
     known = catalogue.match(text)
     meaning = known.message.meaning if known is not None else None
     return meaning is not None and meaning.effect == "harmless"
+
+
+Failure = tuple[tuple[str, ...], str]
+"""The possible causes of a failing line, and the module that it is about; "" if there is none."""
+
+
+def failures(events: Iterable[LogEvent], job: LoggedJob | None) -> Iterator[Failure]:
+    """What fails in a text. About the lines of a log of NCCL its analysis decides."""
+    for event in events:
+        if (job is None or not job.decides(event)) and reports(event):
+            yield event.codes, event.module
+    for cause in job.causes if job is not None else ():
+        if cause.matters and cause.note not in NO_FAILURE:
+            yield cause.codes, cause.subject
+
+
+NO_FAILURE = (ASKED, SET, STATE, WENT_ON)
+"""Notes of lines that show an answer, a setting or a state, and report no failure."""
+
+
+def reports(event: LogEvent) -> bool:
+    """Whether an event is a failure, and not an answer, a setting or a state that need not matter."""
+    if event.note in NO_FAILURE or event.note.startswith(FAR_AWAY):
+        return False
+    return event.is_reading or not is_asked(event.line)
+
+
+def blameless(failing: Iterable[Failure], lines: tuple[TextLine, ...]) -> frozenset[str]:
+    """The limits of hardware by which no line of a text fails, although some do."""
+    reported = tuple(failing)
+    if not reported and not fails(lines):
+        return frozenset()
+    limits = (rule.code for rule in every_rule() if rule.permanent >= set(REGISTRATION))
+    return frozenset(
+        code for code in limits if not any(fails_by(code, codes, module) for codes, module in reported)
+    )

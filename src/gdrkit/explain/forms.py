@@ -42,9 +42,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"GPU id:\d+; name: .{1,80}; Bus id: [0-9a-f]{4}:", r"selecting device \d|testing size: "),
     (
         r"\s*#bytes +#iterations|\s++(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|Picking device No"
-        r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx",
+        r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx"
+        r"| ?Completion with error at (?:client|server)$",
         r"-{20}|\*{20}| [A-Z][\w. ]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
-        r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating",
+        r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating"
+        r"| ?Completion with| Failed |[sr]cnt=\d",
     ),
     (
         r"nvbandwidth Version: |Running \w{6,60}\.$|memcpy (?:CE|SM) |SUM \w{6,60} [\d.]+$",
@@ -92,6 +94,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
+    (r"(?:srun|sbatch|salloc|slurmstepd|slurmd)[\w.-]{0,64}: \S|TERM_[A-Z_]{3,20}: \S|=>> PBS: \S", r"(?!)"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
     (

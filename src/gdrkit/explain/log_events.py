@@ -37,6 +37,7 @@ from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
 from gdrkit.programs.nccl.messages import DUMPED_NIC
 from gdrkit.programs.nccl.settings import selects
+from gdrkit.rules.capabilities import REGISTRATION
 
 STUB = "peermem-stub"
 """By far the most frequent reason for EINVAL of nvidia_peermem: most kernels have no peer-memory API."""
@@ -155,7 +156,7 @@ def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
 def _event(line: TextLine, position: int) -> LogEvent | None:
     match = catalogue.match(in_english(line.text))
     if match is None or not match.causes:
-        codes = registration.causes(line.text)
+        codes = for_path(registration.causes(line.text), line)
         of_log = is_of_nccl(line.text)
         if not codes:
             return None
@@ -170,10 +171,13 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         return _from_loader(line, position, module, error)
     if (line.cut and message.decides) or not (message.open_end or _ends_line(match.text, message)):
         return None
+    codes = for_path(_for_module(match.causes, module), line)
+    if not codes:
+        return None
     return LogEvent(
         line=line,
         position=position,
-        codes=_for_path(_for_module(match.causes, module), line),
+        codes=codes,
         module=module,
         decides=message.decides,
         from_loader=message.loads,
@@ -236,11 +240,28 @@ def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
     return tuple(code for code in codes if rule_of(code).module in ("", module))
 
 
-def _for_path(codes: tuple[str, ...], line: TextLine) -> tuple[str, ...]:
-    """The codes without those that a run of perftest with dma-buf cannot have: it needs no module."""
+_OF_HOST_MEMORY = regex(
+    r"\b(?:ib_(?:write|read|send|atomic)_(?:bw|lat)|ibv_\w{1,12}_pingpong|rping)\b"
+    r"(?!.*--use_(?:cuda|rocm|hl\b|neuron|mlu|opencl))"
+)
+"""A test of RDMA that takes a host's memory. Source: perftest src/perftest_parameters.c, whose options for
+the memory of an accelerator these are; rdma-core libibverbs/examples, which have none."""
+
+
+def for_path(codes: tuple[str, ...], line: TextLine) -> tuple[str, ...]:
+    """The codes that the command of a line leaves: a run of perftest with dma-buf needs no module, and one
+    with a host's memory nothing that a GPU's needs."""
+    if _OF_HOST_MEMORY.search(line.command):
+        return tuple(code for code in codes if not _is_of_gpu_memory(code))
     if "--use_cuda_dmabuf" not in line.command:
         return codes
     return tuple(code for code in codes if code != "peermem-not-loaded") or codes
+
+
+def _is_of_gpu_memory(code: str) -> bool:
+    """Whether a cause stops or slows what is registered of a GPU's memory, and nothing else."""
+    rule = rule_of(code)
+    return not set(REGISTRATION).isdisjoint((*rule.takes(""), *rule.slows))
 
 
 def _ends_line(text: str, message: MessageTemplate) -> bool:

@@ -10,7 +10,7 @@ from gdrkit import catalogue
 from gdrkit.explain.efa_mapping import CODE, names_efa
 from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
-from gdrkit.explain.log_events import events
+from gdrkit.explain.log_events import events, for_path
 from gdrkit.explain.products import DATACENTER, products
 from gdrkit.explain.subject import MAX_CHARACTERS
 from gdrkit.explain.transcript import TextLine, shows_output
@@ -59,12 +59,13 @@ def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
 
 def _printed(line: TextLine) -> tuple[OpenLine, ...]:
     """A message of the catalogue in unrecognised output."""
-    for event in events((TextLine(line.number, line.text, "machine"),)):
+    for event in events((replace(line, kind="machine"),)):
         return (_open(line, event.codes, UNUSUAL, event.leads),)
     match = catalogue.match(line.text)
-    if match is None or not match.causes:
+    codes = for_path(match.causes, line) if match is not None else ()
+    if match is None or not codes:
         return ()
-    return (_open(line, match.causes, UNUSUAL, match.message.leads),)
+    return (_open(line, codes, UNUSUAL, match.message.leads),)
 
 
 def _product(lines: tuple[TextLine, ...]) -> Iterator[OpenLine]:

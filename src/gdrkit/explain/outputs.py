@@ -98,6 +98,12 @@ _MODULE = regex(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
 """A row of lsmod or /proc/modules."""
 
 
+_NOT_FOUND = regex(
+    r"modprobe: .{0,20}Module \S{1,100} not found in directory \S{0,100}?/lib/modules/(\S{1,100})$"
+)
+RELEASE = "proc/sys/kernel/osrelease"
+
+
 class _Collector:
     def __init__(self, lines: tuple[TextLine, ...]) -> None:
         self.lines = tuple(_in_english(line) for line in lines)
@@ -109,6 +115,7 @@ class _Collector:
         self.modinfo: dict[str, CommandAnswer] = {}
         self.links: dict[str, CommandAnswer] = {}
         self.total: TextLine | None = None  # the last line of CmaTotal
+        self.searched: CommandAnswer | None = None  # the release for which modprobe looked for a module
 
     def outputs(self) -> MachineOutputs:
         for block in self.blocks:
@@ -118,6 +125,8 @@ class _Collector:
             self._line(line)
         if of_driver := next((line for line in self.lines if _is_of_driver_pod(line)), None):
             self.files.setdefault(CONTAINER, CommandAnswer("", (of_driver.number,)))
+        if self.searched is not None:  # unless -S names another, that of uname(2): kmod tools/modprobe.c
+            self.files.setdefault(RELEASE, self.searched)
         for module, numbers in absent_modules(self.blocks).items():
             for path in (f"sys/module/{module}", f"sys/module/{module}/initstate"):
                 self.files.setdefault(path, CommandAnswer("", numbers, missing="absent"))
@@ -177,7 +186,7 @@ class _Collector:
             elif path == OS_RELEASE and "ID=" in text:
                 self._add(self.files, path, text + "\n", numbers)
         elif program == "uname" and arguments == ["-r"] and len(block.lines) == 1:
-            self._add(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
+            self._add(self.files, RELEASE, text.strip() + "\n", numbers)
         elif program == "hostname" and not arguments and len(block.lines) == 1:
             self._add(self.files, "proc/sys/kernel/hostname", text.strip() + "\n", numbers)
         elif program == "modinfo" and arguments[:1] in (["-F"], ["--field"]) and len(arguments) == 3:
@@ -257,11 +266,13 @@ class _Collector:
             r"Linux \S+ \d+\.\d+\S* #\d+.* GNU/Linux$|Linux \S+ \d+\.\d+\S* #\d+.*(?:x86_64|aarch64)", text
         ):
             self._add(self.commands, ("uname", "-a"), text + "\n", (line.number,))
-            self._add(self.files, "proc/sys/kernel/osrelease", text.split()[2] + "\n", (line.number,))
+            self._add(self.files, RELEASE, text.split()[2] + "\n", (line.number,))
         elif found := re.search(r"(?:^|\] )(Linux version \d\S* .*)", text):
             self._add(self.files, "proc/version", found[1] + "\n", (line.number,))
         elif found := re.search(r"\] Kernel command line: (.+)", text):
             self._add(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
+        elif found := _NOT_FOUND.search(text):
+            self.searched = CommandAnswer(found[1] + "\n", (line.number,))
         elif found := _SHOWN_FILE.fullmatch(text):
             self._shown_file(found, line.number)
         elif found := re.match(

@@ -7,14 +7,14 @@ of the two direct paths alone, or none, is a note about the machine, unless the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer, rule_of
 from gdrkit.evidence import Confidence
-from gdrkit.explain.chains import BEHIND, brings_about, needs_no_module, refuses_peermem
+from gdrkit.explain.chains import BEHIND, brings_about, fails_by, needs_no_module, refuses_peermem
 from gdrkit.explain.explanation import (
     ASKED,
     FAR_AWAY,
@@ -74,6 +74,9 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
+NO_NETWORK = frozenset((*FOR_NETWORK, "verbs-library-missing"))
+"""Causes of lines that report that there is no network of RDMA."""
+
 UNNEEDED = NOTE / 4
 """What a job lacks for a network that it does not need: less than the remark that it needs none."""
 
@@ -100,10 +103,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
     shown: bool = False  # an output shows it as a state of the machine
 
 
-def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate, ...]:
-    """Every cause that a text proves or leaves open, the likeliest first."""
+def ranked(
+    machines: tuple[TextMachine, ...], topics: Topics, blameless: Container[str] = ()
+) -> tuple[Candidate, ...]:
+    """Every cause that a text proves or leaves open, the likeliest first. `blameless`: limits of hardware by
+    which nothing fails, although something does."""
     found: dict[str, list[Candidate]] = {}
-    for candidate in _of_machines(machines, topics):
+    for candidate in _of_machines(machines, topics, blameless):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
@@ -122,7 +128,7 @@ def _hardware_weight(
     `refused`: outputs prove why nvidia-peermem does not load."""
     lines = [line for line in opened if line.codes != (code,)]
     if (refused and needs_no_module(code, PEERMEM)) or any(
-        code in line.codes or needs_no_module(code, line.subject) for line in lines
+        fails_by(code, line.codes, line.subject) for line in lines
     ):
         return HARDWARE
     if not (
@@ -156,7 +162,9 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     return ordered
 
 
-def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[Candidate]:
+def _of_machines(
+    machines: tuple[TextMachine, ...], topics: Topics, blameless: Container[str]
+) -> Iterator[Candidate]:
     """The causes that outputs prove or leave open, without those that they exclude."""
     opened = [line for machine in machines for line in machine.open]
     proven = any(machine.established for machine in machines)
@@ -167,7 +175,7 @@ def _of_machines(machines: tuple[TextMachine, ...], topics: Topics) -> Iterator[
         closed = any(needs_no_module(problem.code, PEERMEM) for problem in machine.established)
         in_vain = closed or any(needs_no_module(code, PEERMEM) for code in named)
         for problem in machine.established:
-            if not _is_beside(problem.code, machine):
+            if problem.code not in blameless:
                 found = _of_problem(problem, machine.name, topics, failing=fails)
                 vain = (in_vain and refuses_peermem(problem)) or _is_refused(problem, machine)
                 yield replace(found, weight=NOTE) if vain else found
@@ -214,15 +222,6 @@ def _is_about_gpus(codes: Iterable[str]) -> bool:
 
 OF_MEMORY = OF_NVIDIA - OF_GPU_PROGRAMS
 """Causes that a failed registration of memory has only if the memory is a GPU's."""
-
-
-def _is_beside(code: str, machine: TextMachine) -> bool:
-    """Whether an integrated GPU, which needs neither dma-buf nor a module, is not why anything fails: a line
-    about something else, such as a port, then leads."""
-    codes = {one for line in machine.open if line.fails and line.note != NO_ERROR for one in line.codes}
-    codes |= {found.code for found in machine.established if Capability.WIRE in rule_of(found.code).slows}
-    settled = any(needs_nvidia(one) or rule_of(one).loading is not None for one in codes)
-    return code == "gpu-integrated" and bool(codes) and not settled
 
 
 OF_DATACENTER = ("gpu-vgpu", "gpu-confidential", "gpu-mig")
@@ -291,8 +290,8 @@ def _of_line(
             # reason for another failure or for a crash
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in opened)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else SETTING
-        if _is_unneeded(line.codes, topics):
-            weight = UNNEEDED
+        unneeded = is_unneeded(line.codes, topics)
+        weight = UNNEEDED if unneeded else weight
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, opened, proven=proven, refused=refused)
@@ -304,7 +303,7 @@ def _of_line(
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
             printed=line.printed or (named and (refused or _fails_as_there(code, opened))),
-            fails=line.fails and not _closes_one_of_two(code, line.codes),
+            fails=line.fails and not unneeded and not _closes_one_of_two(code, line.codes),
             shown=line.note == STATE and line.printed and len(line.codes) == 1 and code not in LISTED,
         )
 
@@ -349,9 +348,9 @@ def _fails_as_there(code: str, opened: Iterable[OpenLine]) -> bool:
     )
 
 
-def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:
+def is_unneeded(codes: Iterable[str], topics: Topics) -> bool:
     """Whether a line is about a network that no job of the text needs."""
-    return (topics.one_host or topics.over_nvlink) and not set(FOR_NETWORK).isdisjoint(codes)
+    return (topics.one_host or topics.over_nvlink) and not NO_NETWORK.isdisjoint(codes)
 
 
 MAX_LINES = 4

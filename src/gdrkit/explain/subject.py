@@ -42,7 +42,7 @@ _PATTERNS = {
     "nodes": regex(r"\bnNodes (\d{1,7})\b", re.IGNORECASE),
     "sockets": regex(r"NET/Socket : Using (?P<names>\[0\].{1,400})"),
     "rank": regex(
-        r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
+        r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,80}\brank (?P<rank>\d{1,7})"
         r" nranks (?P<ranks>\d{1,7}) ",
         re.IGNORECASE | re.MULTILINE,
     ),

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.measured import RAS_GROUP
-from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
+from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
@@ -126,9 +126,10 @@ def _names(command: str, pod: str) -> bool:
 
 
 def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """That NCCL finds no RDMA device, in a job that needs none."""
+    """That NCCL finds no RDMA device or library, in a job that needs none."""
     for line in lines:
-        if "NET/IB : No device found" in line.text and line.kind == "machine":
+        match = catalogue.match(line.text) if line.kind == "machine" and "NCCL INFO" in line.text else None
+        if match is not None and not NO_NETWORK.isdisjoint(match.causes):
             yield OtherLine(
                 line,
                 "This line is harmless: all ranks of the job are on one host, where NCCL needs no network",

@@ -194,7 +194,7 @@ ROWS = (
     MessageTemplate(
         "nvidia-smi",
         "No devices were found",
-        ("gpu-refused-by-driver", "gpu-passed-through", "gpu-excluded"),
+        ("gpu-refused-by-driver", "gpu-needs-reset", "gpu-passed-through", "gpu-excluded"),
         source="nvidia-smi(1): the driver answers, and NVML counts no GPU",
         decides=False,
         sample="No devices were found",

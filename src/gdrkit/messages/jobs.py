@@ -27,7 +27,7 @@ _OWN_GDRCOPY = Meaning(
 OF_EVERY_HOST = "interface-of-every-host"
 _OF_EVERY_HOST = Meaning(
     "NCCL uses an interface that reaches no other host: it has an address that every host of a cluster has,"
-    " for EKS Pod Identity or a cache of DNS. A job over several hosts hangs, or is refused its connections",
+    " for Docker's bridge, EKS Pod Identity or a cache of DNS. A job over several hosts hangs, or is refused",
     "Set NCCL_SOCKET_IFNAME on all ranks to the interface that `ip route get ADDRESS` names for another one,"
     " or leave this one out: ^lo,docker,pod-id-link0,nodelocaldns",
 )
@@ -197,10 +197,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         r"{:[Cc]}onnect{: to|ing to address} 172.17.0.{:\d+<\d+> (?:failed|returned)}",
-        meaning=Meaning(
-            "NCCL tries an address of Docker's default bridge (docker0), which leads to no other host",
-            "Set NCCL_SOCKET_IFNAME to the interface that connects the hosts, or to ^docker0,lo",
-        ),
+        meaning=_OF_EVERY_HOST,
         source="NCCL src/misc/socket.cc; docs.docker.com, the default bridge is 172.17.0.0/16",
         open_end=True,
         sample="NCCL WARN socketPollConnect: Connect to 172.17.0.1<3> returned 111(Connection refused)",

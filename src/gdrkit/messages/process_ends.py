@@ -10,9 +10,9 @@ _LAST = regex(rf"\s{{0,8}}{_RAISED}")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _LED = regex(rf"(?:|.{{0,160}}?[\])>|]:?)\s{{0,8}}{_RAISED}")
 """The same after the rank or the process that launchers write in front: `[rank13]: `, `(Worker pid=7) `."""
-_KILLED = regex(r"\bexitcode ?: ?-(?:7|9|11)\b|\bSignal (?:7|9|11) \(SIG|: Killed process \d|\bOOMKilled\b")
-"""torch/distributed/elastic/multiprocessing; mm/oom_kill.c; the reason of a container in Kubernetes.
-Signal 6 is the watchdog's, which waits for others."""
+_KILLED = regex(r"\bexitcode ?: ?-(?:7|9|11)\b|\bSignal (?:7|9|11) \(SIG|\bOOMKilled\b")
+"""torch/distributed/elastic/multiprocessing; the reason of a container in Kubernetes. Signal 6 is the
+watchdog's, which waits for others. A kernel log may be about any process: messages/terminations.py."""
 _BY_PEERS = regex(
     r"NCCL|\bnccl\w|\bDist(?:Backend|Store|Network)?Error|ChildFailed|Timeout|timed out|[Cc]onnection"
     r"|[Bb]roken ?[Pp]ipe|[Cc]ollective|EOFError|Warning|(?:ActorDied|RayActor|EngineDead)Error|Engine core"
