@@ -10,6 +10,7 @@ from msgspec import structs
 from gdrkit import catalogue
 from gdrkit.explain.explanation import (
     NO_ERROR,
+    NO_PROBLEM,
     UNDECIDED,
     Answer,
     AnswerKind,
@@ -28,7 +29,7 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
-from gdrkit.explain.measured import PERFTEST
+from gdrkit.explain.measured import BENCHMARKS, PERFTEST
 from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
 
@@ -205,7 +206,8 @@ def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanati
         return structs.replace(explanation, answer=_not_judged(file))
     if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
         return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
-    if file.worst == "warning" and _has_only_settings(file) and answer.kind is not AnswerKind.NO_OUTPUT:
+    remark = file.worst == "warning" and _has_only_settings(file)
+    if remark and answer.kind is not AnswerKind.NO_OUTPUT and not _is_all_clear(explanation):
         return _with_summary(explanation, file)  # a remark on a command explains no output of it
     if answer.kind in FINDS_NOTHING:
         return structs.replace(explanation, answer=_of_file(file))
@@ -237,6 +239,12 @@ def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
     from gdrkit.cli.pasted_rates import with_low_rate
 
     return with_low_rate(explanation, text)
+
+
+def _is_all_clear(explanation: Explanation) -> bool:
+    """Whether the answer says that there is no problem, of states and not of a rate that was measured."""
+    shown = {fact.name for machine in explanation.machines for fact in machine.known}
+    return NO_PROBLEM in explanation.answer.sentence and shown.isdisjoint(BENCHMARKS)
 
 
 def _has_only_settings(file: CheckedFile) -> bool:

@@ -12,15 +12,18 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclRow, NcclTest
-from gdrkit.formats.perftest import PerftestRow
+from gdrkit.formats.perftest import Perftest, PerftestRow
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
 PORTS, DOWN, WAITING = "ports", "ports without a link", "ports that are not set up"
 RATES, SLOW = "rates of active ports", "a slower port"
+UNLIKE = "; whether they are meant to differ, the text does not show"
+"""How the rates end of ports that may be of one type."""
 OF_A_GPU = " from GPU memory"
 """In the result of a run that sent the memory of a GPU that has memory of its own."""
+HOST_MEMORY, SLOW_GPU = "host memory", "GPU memory beside host memory"
 OF_ANOTHER = " of an accelerator of"
 """In the result of a run that sent the memory of another maker's accelerator."""
 ESTIMATED = (NCCL_TESTS, PERFTEST)
@@ -120,6 +123,7 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         runs = perftest.parse_perftest("\n".join(line.text for line in shown))
     except FormatError:
         return
+    best: list[tuple[Perftest, PerftestRow, TextLine]] = []
     for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
         rows = [one for one in zip(run.rows, lines, strict=True) if one[0].average_gb_per_s]
         if not rows:
@@ -128,6 +132,32 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         device = f" on {run.device}" if run.device else ""
         value = f"{row.average_gb_per_s:.4g} GB/s at {row.size_bytes} bytes from {_memory(run)}{device}"
         yield KnownFact(PERFTEST, value, line.number, line.text.strip())
+        best.append((run, row, line))
+    yield from _beside_host_memory(best)
+
+
+LOW_SHARE = 0.5
+"""Below this share of what host memory reaches, GPU memory is slow: runs of one setup differ by far less,
+8.4 % at most in docs/measurements.md."""
+
+
+def _beside_host_memory(best: list[tuple[Perftest, PerftestRow, TextLine]]) -> Iterator[KnownFact]:
+    """A run from GPU memory that is far slower than the same one from host memory."""
+    host = {_test_of(run, row): row for run, row, _ in best if _memory(run) == HOST_MEMORY}
+    for run, row, line in best:
+        other = host.get(_test_of(run, row))
+        if other is None or not run.device or f" from {_memory(run)}" != OF_A_GPU:
+            continue
+        own, most = row.average_gb_per_s or 0.0, other.average_gb_per_s or 0.0
+        if own < LOW_SHARE * most:
+            value = f"{own:.4g} GB/s from GPU memory on {run.device}, {own / most:.0%} of the"
+            value += f" {most:.4g} GB/s from host memory on the same NIC"
+            yield KnownFact(SLOW_GPU, value, line.number, line.text.strip())
+
+
+def _test_of(run: Perftest, row: PerftestRow) -> tuple[str, str, int]:
+    """What two runs have in common that can be compared."""
+    return run.test, run.device, row.size_bytes
 
 
 _SUM = regex(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")
@@ -153,8 +183,8 @@ def _memory(run: perftest.Perftest) -> str:
     if run.other_maker:
         return f"the memory{OF_ANOTHER} {run.other_maker}"
     if run.uses_gpu:
-        return "host memory" if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
-    return "host memory" if run.command else "memory that is not shown"
+        return HOST_MEMORY if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
+    return HOST_MEMORY if run.command else "memory that is not shown"
 
 
 def _lines_of(

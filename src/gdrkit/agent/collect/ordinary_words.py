@@ -93,8 +93,8 @@ _WORDS = """
     layout layouts ldconfig least leave leaves legacy legacypeermem legend length letter level levels
     libcuda libcudart libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs libkmod libnccl
     libnixl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct libucx
-    license likely limit limited limitmemlock limits lines linkage linkonce links linux listed listen lists
-    little livepatch lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized
+    license likely limit limited limitmemlock limits lines linkage linkonce links linkup linux listed listen
+    lists little livepatch lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localized
     localrank localranks localread locate lockdown locked logged longer looked looks lookup losing lowest
     lscpu lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfig machineconfiguration machined
     machines magic major makefile makes malformed managed management manager manifest manifests mappable
