@@ -98,7 +98,10 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     )
 
 
-COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
+COMPARE = (
+    "Run `gdr estimate --measured FILE` on that machine, or `gdr estimate BUNDLE --measured FILE` with what"
+    " `gdr collect` writes there: it says how near to the limit that is."
+)
 FIND_OUT = (
     "Name both RDMA devices of the cable in NCCL_IB_HCA (`gdr config nccl-env`), set MTU 9000 on both nodes,"
     " and run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows which network NCCL took."

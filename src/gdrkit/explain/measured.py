@@ -9,6 +9,7 @@ from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.explanation import KnownFact
 from gdrkit.explain.readings import PortState, port_states
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclRow, NcclTest
@@ -74,12 +75,10 @@ def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
-SPARKS_REACH = "two machines with GB10 reach over one cable, 22 to 26 GB/s"
-"""174.6 to 205.4 Gb/s: docs/measurements.md and docs/sparks.md; NVIDIA's dgx-spark-playbooks, performance
-benchmarking guide, 189.85. Their one NIC is soldered, with two PCIe links of four lanes."""
-BELOW_SPARKS, LIKE_SPARKS = f", less than {SPARKS_REACH}", f", what {SPARKS_REACH}"
-LEAST_OF_SPARKS, LARGE_BYTES = 21.8, 1 << 28
-"""The lowest of those rates, and the size of a message from which runs reach them."""
+_TEST = f"the {NCCL_TEST_GB_PER_S:.1f} GB/s that NVIDIA's test of two DGX Sparks asks for over one cable"
+BELOW_SPARKS, LIKE_SPARKS = f", less than {_TEST}", f", not less than {_TEST}"
+LARGE_BYTES = 1 << 28
+"""The size of a message from which runs reach what links carry."""
 
 IN_CHANNEL = "/GDRDMA"
 """In NCCL's line about a channel that accesses GPU memory directly: transport/net.cc, sendSetup()."""
@@ -108,7 +107,7 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         program = f"{run.program} " if run.program else ""
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
         if whole and _of_two_sparks(run) and row.size_bytes >= LARGE_BYTES:
-            value += LIKE_SPARKS if rate >= LEAST_OF_SPARKS else BELOW_SPARKS
+            value += LIKE_SPARKS if rate >= NCCL_TEST_GB_PER_S else BELOW_SPARKS
         yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
 
 

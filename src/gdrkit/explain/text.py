@@ -25,6 +25,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
+from gdrkit.explain.first_steps import INTEGRATED
 from gdrkit.explain.measured import OF_A_GPU, PERFTEST
 from gdrkit.explain.products import CARDS
 from gdrkit.explain.ranking import is_of_a_program
@@ -34,8 +35,9 @@ from gdrkit.report.terminal import Row, render
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
-QUOTE_CHARACTERS = 160
-"""Length at which quoted lines are cut: two rows of a terminal."""
+QUOTE_CHARACTERS = 280
+"""Length at which quoted lines are cut: three rows of a terminal. NCCL's line about a completion, with the
+names and addresses of both ends, names the NIC last."""
 MAX_QUOTES = 2
 """Lines that are quoted below the answer."""
 
@@ -158,9 +160,11 @@ def _head(explanation: Explanation) -> str:
 
 
 def _is_clear(explanation: Explanation) -> bool:
-    """Whether the answer says that there is no problem, and nothing below it names one."""
+    """Whether the answer says that there is no problem, and nothing below it names one: an integrated GPU
+    misses nothing."""
     proven = (found for machine in explanation.machines for found in machine.established)
-    return NO_PROBLEM in explanation.answer.sentence and not any(found.blocks for found in proven)
+    misses = any(found.blocks and found.code not in INTEGRATED for found in proven)
+    return NO_PROBLEM in explanation.answer.sentence and not misses
 
 
 def _note_of(explanation: Explanation) -> str:

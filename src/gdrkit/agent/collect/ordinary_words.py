@@ -158,12 +158,12 @@ _WORDS = """
     sharp shell shmutils shnum short shorted shorten shorter should showconfig shown shows shstrndx signal
     signature signaturecheck signatures signaturestate signed signer signers signing silence simplify since
     single singularity sizes skipped skipping skips sleep slingshot slots slower small smaller sndbuf socket
-    socketfinalizeaccept sockets socketstartconnect softdep software something soportada soportado sortie
-    source sources space sparc spark specific specified specify specifying spectre speed spelled split
-    spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack staged stages staging stale start started
-    starting starts startup state station statistic stats status statx stdbuf stdout steering steps still
-    stopped stops storage strace stream string strings stripped struct structure structures stubs stuck
-    subnet subordinate subsys subsystem succeded succeeded success successfully sufficient suportada
+    socketfinalizeaccept sockets socketstartconnect softdep software soldered something soportada soportado
+    sortie source sources space sparc spark specific specified specify specifying spectre speed spelled
+    split spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack staged stages staging stale start
+    started starting starts startup state station statistic stats status statx stdbuf stdout steering steps
+    still stopped stops storage strace stream string strings stripped struct structure structures stubs
+    stuck subnet subordinate subsys subsystem succeded succeeded success successfully sufficient suportada
     suportado suporte support supportata supportato supported supports suppressed switch symbol symbolic
     symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage syslog system systemctl systemd systems
     table tables taint tainted tainting taints taken takes takiego talked talos talosctl tarball target
