@@ -204,7 +204,7 @@ _ALONE = regex(rf"(?P<field>{NAME}|GPU Recovery Action) {{4,40}}: (?P<value>\w[^
 
 def _bare_fields(lines: tuple[TextLine, ...]) -> dict[int, list[tuple[str, int]]]:
     """What an excerpt of -q without the headings of GPUs shows of each GPU, by its place: the n-th section
-    or field of a kind is of the n-th GPU. Nothing if a text has two such excerpts."""
+    or field of a kind is of the n-th GPU. Nothing if they need not be the output of one command."""
     found: dict[int, list[tuple[str, int]]] = {}
     before: dict[str, TextLine] = {}
     place: Counter[str] = Counter()
@@ -214,7 +214,7 @@ def _bare_fields(lines: tuple[TextLine, ...]) -> dict[int, list[tuple[str, int]]
         key = alone["field"] if alone else text
         if alone is None and text not in _SECTIONS:
             continue
-        if before.setdefault(key, line).typed_at != line.typed_at:
+        if before.setdefault(key, line).typed_at != line.typed_at or (place[key] and not line.command):
             return {}
         own = [(f"    {text}", line.number)]
         if alone is None:
