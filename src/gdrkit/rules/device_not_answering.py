@@ -65,11 +65,10 @@ def device_not_answering(node: Node, subject: ListedDevice) -> Outcome:
     `xxd -l 64 /sys/bus/pci/devices/<address>/config` shows only ff. The kernel log often has
     `NVRM: Xid (PCI:<address>): 79, GPU has fallen off the bus`.
 
-    What to do: Restart the machine; in a cluster, drain it first. If the device still does not answer,
-    switch the node off and remove its power, for example with `ipmitool chassis power cycle`. If that does
-    not help, or it happens again, reseat the card and its power cable, and have it replaced. `nvidia-smi
-    --gpu-reset` cannot reach such a GPU. Keep the kernel log and the output of `nvidia-bug-report.sh` for
-    the ticket.
+    What to do: Drain the node and restart it. If the device still does not answer, switch the node off and
+    remove its power, for example with `ipmitool chassis power cycle`. If that does not help, or it happens
+    again, reseat the card and its power cable, and have it replaced. `nvidia-smi --gpu-reset` cannot reach
+    such a GPU. Keep the kernel log and the output of `nvidia-bug-report.sh` for the ticket.
 
     Why: The device lost power or overheated, its firmware hung, or its PCIe link broke. The kernel keeps
     listing a device that disappears without being removed, with the ids that it read at boot; so it is still
