@@ -226,6 +226,26 @@ def test_the_devices_of_one_link_of_a_spark_are_half_of_its_port(tmp_path: Path,
     assert "half of a port" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("more", "heading"),
+    [
+        ("$ ibdev2netdev\nrocep1s0f1 port 1 ==> enp1s0f1np1 (Up)\n", "What the text shows"),
+        (
+            "  1073741824 268435456     float    none      -1   1000.0   3.04  3.04      0\n",
+            "No failure shown",
+        ),
+    ],
+)
+def test_ports_that_are_up_are_no_all_clear_beside_a_setting_that_leaves_half_of_one_out(
+    tmp_path: Path, capsys, more: str, heading: str
+):
+    (tmp_path / "post.txt").write_text(f"{more}$ env | grep NCCL\nNCCL_IB_HCA=rocep1s0f1\n")
+    assert main(["explain", str(tmp_path / "post.txt")]) in (1, 3)
+    page = capsys.readouterr().out
+    assert page.splitlines()[0] == heading
+    assert "roceP2p1s0f1 as well" in " ".join(page.split())
+
+
 def test_the_job_does_not_list_what_the_rest_of_the_text_excludes(tmp_path: Path, capsys):
     """The list of devices shows that there is one, and that the setting names another."""
     devices = (

@@ -55,6 +55,11 @@ def test_a_rate_far_below_what_the_text_shows_to_be_possible_may_be_a_fault(besi
     assert "13.23" in answer.lines[0].text
 
 
+def test_what_was_computed_here_is_not_asked_for_again():
+    assert "gdr estimate" not in answered("13.23", PORT + NIC).now[0]
+    assert "gdr estimate" in answered("13.23", PORT).now[0]  # a machine shows the link as well
+
+
 def test_what_is_the_limit_of_a_link_is_said_as_gdr_estimate_says_it():
     assert "Tuned runs reach at least 11.14" in answered("13.23", PORT + NIC).sentence
     assert "Its PCIe link is not shown" in answered("13.23", PORT).sentence

@@ -8,7 +8,7 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.asked_outputs import excluded
 from gdrkit.explain.asked_rows import OUTPUTS
 from gdrkit.explain.transcript import read
-from tests.explain.explaining import explained
+from tests.explain.explaining import explained, proven
 
 
 def codes_of(text: str) -> list[str]:
@@ -20,6 +20,13 @@ def codes_of(text: str) -> list[str]:
 FABRIC = "$ nvidia-smi -q | grep -A 2 Fabric\n    Fabric\n        State    : {}\n        Status   : {}\n$\n"
 SMI = "|   0  NVIDIA A100-SXM4-80GB     On  | 00000000:18:00.0 Off |                   On |\n"
 SERVICE = "$ systemctl status nvidia-fabricmanager\n     Loaded: loaded\n     Active: {} (x) since Mon\n"
+
+PING = (
+    "$ ping -c 2 -I enp1s0f0np0 10.0.0.2\n"
+    "PING 10.0.0.2 (10.0.0.2) from 10.0.0.1 enp1s0f0np0: 56(84) bytes of data.\n"
+    "\n--- 10.0.0.2 ping statistics ---\n2 packets transmitted, {}% packet loss, time 1010ms\n"
+)
+RATES = "$ cat /sys/class/infiniband/*/ports/*/rate\n400 Gb/sec (4X NDR)\n400 Gb/sec (4X NDR)\n{}\n"
 
 PROVING = [
     ("$ cat /proc/driver/nvidia/version\ncat: /proc/driver/nvidia/version: No such file or directory\n",
@@ -77,6 +84,21 @@ STATES = [
     ("$ gdscheck -p\nNVMe P2PDMA        : Unsupported\nNVMe               : Supported\n", "gds-p2pdma-off"),
     ("$ gdscheck -p\nNVMe               : Unsupported\n", "nvidia-fs-symbols-missing"),
     ("$ cat /proc/driver/nvidia-fs/modules\nwekafsio: 1\n$\n", "nvidia-fs-symbols-missing"),
+    (PING.format("0 received, +2 errors, 100"), "rail-unreachable"),
+    (PING.partition("\n")[2].format("0 received, 100"), "rail-unreachable"),
+    ("$ rdma statistic show\nlink mlx5_0/1 rx_write_requests 5 out_of_sequence 91 packet_seq_err 20\n",
+     "retry-exceeded"),
+    ("$ ldconfig -p | grep libibverbs\n$ uname -r\n6.8.0\n", "verbs-library-missing"),
+    ("$ ls /dev/infiniband\nrdma_cm  uverbs0  uverbs1\n", "umad-device-missing"),
+    ("$ cat /sys/module/nvidia_peermem/parameters/peerdirect_support\n1\n", "lock-inversion"),
+    ("$ cat /sys/class/infiniband/*/ports/1/link_layer\nUnspecified\n", "nccl-skips-efa"),
+    (RATES.format("25 Gb/sec (1X EDR)"), "port-on-one-lane"),
+    (RATES.format("100 Gb/sec (4X EDR)"), "port-slower-than-others"),
+    ("$ env | grep ALLOC_CONF\nPYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
+     "torch-expandable-segments"),
+    ("$ env | grep WITH_NVIDIA_PEERMEM\nWITH_NVIDIA_PEERMEM=0\n", "mooncake-forces-dmabuf"),
+    ("$ modprobe -c | grep allow_unsupported_modules\nallow_unsupported_modules 0\n", "module-unsupported"),
+    ("$ nm -u irdma.ko\n                 U ib_umem_get\n", "driver-ignores-peer-memory"),
 ]  # fmt: skip
 
 
@@ -111,6 +133,16 @@ NEAR_MISSES = [
     "$ ucx_info -d | grep -i cuda\n#     Component: cuda_copy\n$\n",
     "$ modprobe --show-depends nvidia_peermem\ninsmod /lib/modules/6.8.0/updates/dkms/nvidia-peermem.ko\n",
     "$ find /lib/modules/$(uname -r) -name '*peermem*'\n",  # cut off: the output may follow
+    PING.format("2 received, 0"),
+    PING.format("1 received, 50"),
+    "$ rdma statistic show\nlink mlx5_0/1 rx_write_requests 5 out_of_sequence 0 packet_seq_err 0\n",
+    "$ ldconfig -p | grep libibverbs\n\tlibibverbs.so.1 (libc6,x86-64) => /lib/libibverbs.so.1\n",
+    "$ ls /dev/infiniband\nissm0  rdma_cm  umad0  uverbs0\n",
+    "$ cat /sys/module/nvidia_peermem/parameters/peerdirect_support\n0\n",
+    RATES.format("400 Gb/sec (4X NDR)"),
+    "$ env | grep ALLOC_CONF\nPYTORCH_CUDA_ALLOC_CONF=expandable_segments:False\n",
+    "$ modprobe -c | grep allow_unsupported_modules\nallow_unsupported_modules 1\n",
+    "$ nm -u mlx5_ib.ko\n                 U ib_umem_get\n                 U ib_umem_get_peer\n",
 ]
 
 
@@ -130,6 +162,34 @@ def test_an_efa_that_libfabric_lists_is_there_for_the_call_that_fails():
 def test_an_output_that_shows_a_cause_beside_one_that_does_not_excludes_nothing():
     mixed = FABRIC.format("Completed", "Success") + FABRIC.format("In Progress", "N/A")
     assert excluded(read(mixed)) == ()
+
+
+TRAY = "$ nvidia-smi -L\nGPU 0: NVIDIA {0} (UUID: GPU-1b2c)\nGPU 1: NVIDIA {0} (UUID: GPU-1b2d)\n"
+SECTION = "    Fabric\n        State                    : {}\n        Status                   : {}\n"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "code"), [("GB200", "mnnvl-fabric-incomplete"), ("B200", "nvswitch-fabric-down")]
+)
+def test_the_name_of_the_gpus_tells_whose_fabric_an_excerpt_shows(gpu: str, code: str):
+    """A tray of GB200 has no Fabric Manager to start."""
+    excerpt = SECTION.format("Completed", "Success") + SECTION.format("In Progress", "N/A")
+    found = explained(f"{TRAY.format(gpu)}$ nvidia-smi -q | grep -A 2 Fabric\n{excerpt}").answer
+
+    assert (found.cause, found.subject) == (code, "GPU 1")
+
+
+def test_single_fields_of_nvidia_smi_are_those_of_its_gpus_in_order():
+    names = "    Product Name                          : NVIDIA H100 80GB HBM3\n" * 2
+    actions = (
+        "    GPU Recovery Action                   : {}\n    GPU Recovery Action                   : Reset\n"
+    )
+    text = f"$ nvidia-smi -q | grep -E 'Product Name|Recovery'\n{names}{actions}"
+
+    assert proven(text.format("None")) == {("gpu-needs-reset", "GPU 1")}
+    assert proven(text.format("Reset")) == {("gpu-needs-reset", "GPU 0"), ("gpu-needs-reset", "GPU 1")}
+    again = "$ nvidia-smi -q | grep Recovery\n    GPU Recovery Action                   : None\n"
+    assert proven(text.format("None") + again) == set()  # which of the two is the state now, is not shown
 
 
 def test_each_row_names_codes_of_rules():

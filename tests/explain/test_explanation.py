@@ -93,6 +93,20 @@ def test_a_run_of_a_geforce_is_one_program_for_which_it_works():
     assert "it works for one program" not in on_host
 
 
+def test_gpus_with_one_problem_are_named_once_and_a_rate_beside_them_is_no_all_clear():
+    ranks = "".join(
+        f"#  Rank  {n} Group  0 Pid  900{n} on  rig{n % 2} device  {n} [0x{n}1] NVIDIA GeForce RTX 4090\n"
+        for n in range(4)
+    )
+    table = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    page = text(
+        explained(f"{ranks}{table}  1073741824 268435456     float    sum      -1   1000.0   7.98  7.98 0\n")
+    )
+
+    assert page.splitlines()[0] == "No failure shown"
+    assert page.count("which NVIDIA does not support") == 1 and "and 3 more" in page
+
+
 def test_verbose_shows_how_to_check_each_cause():
     page = text(explained(EINVAL), verbose=True)
 

@@ -71,6 +71,37 @@ def test_each_of_two_runs_of_perftest_quotes_its_own_row():
     assert [(value.split()[0], line) for _, value, line in facts(*lines)] == [("13.5", 5), ("12", 11)]
 
 
+OF_MEMORY = "\n".join((
+    "$ ib_write_bw -d {device} -s 1048576 {options} --report_gbits peer",
+    f"{{cuda}}{RUN[0]}",
+    " Device         : {device}",
+    RULER,
+    RUN[3],
+    " 1048576    6980             0.00               {rate}\t\t   0.001396\n",
+))  # fmt: skip
+GPU = "using DMA-BUF for GPU buffer address at 0x7f3f0 aligned at 0x7f3f0 with aligned size 2097152"
+FROM_GPU = {"options": "--use_cuda=1 --use_cuda_dmabuf", "cuda": f"{GPU}\n"}
+FROM_HOST = {"options": "-F", "cuda": ""}
+
+
+@pytest.mark.parametrize(
+    ("device", "rate", "slow"),
+    [
+        ("mlx5_0", "11.71", True),
+        ("mlx5_0", "60.20", False),
+        ("mlx5_1", "11.71", False),  # another NIC may have another link
+    ],
+)
+def test_gpu_memory_that_is_far_slower_than_host_memory_is_no_all_clear(device: str, rate: str, slow: bool):
+    host = OF_MEMORY.format(device="mlx5_0", rate="92.10", **FROM_HOST)
+    runs = OF_MEMORY.format(device=device, rate=rate, **FROM_GPU) + host
+    found = explained(runs).answer
+
+    assert ("the direct path works, but slowly" in found.sentence) is slow
+    assert ("acs-redirect" in [one.code for one in found.others]) is slow
+    assert not slow or "13% of the 11.51 GB/s from host memory" in found.sentence
+
+
 TIMED = "    310.0   27.06   {rate}      0"
 TITLES = "#       size         count      type   redop    root" + "     time   algbw   busbw #wrong" * 2
 RESULT = "  {size}      2097152     float     sum      -1" + TIMED * 2

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gdrkit.explain.measured import UNLIKE
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import codes, explained
 
 IBSTAT = "CA '{0}'\n\tCA type: {2}\n\tPort 1:\n\t\tState: {3}\n\t\tRate: {1}\n"
@@ -80,7 +82,36 @@ def test_states_of_two_ports_without_their_numbers_are_of_two_ports():
     (machine,) = explained(text).machines
     rates = next(fact.value for fact in machine.known if fact.name == "rates of active ports")
 
-    assert rates == "mlx5_0/2 200 Gbit/s; mlx5_0 400 Gbit/s"
+    assert rates.startswith("mlx5_0/2 200 Gbit/s; mlx5_0 400 Gbit/s")
+
+
+NHC = (
+    "20261130 06:12:04 [slurm] /usr/libexec/nhc/node-mark-offline n7 NHC: check_hw_ib:  No IB port mlx5_0:1 "
+)
+NHC += "is ACTIVE (LinkUp 400 Gb/sec).\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        (listed(IBSTAT, 200, 400), "No failure shown"),
+        (listed(EXCERPT, 200, 400, 400), "No failure shown"),
+        (listed(IBSTAT, 200, 400, kind="MT4123"), "No problem shown"),
+        (listed(IBSTAT, 400, 400), "No problem shown"),
+    ],
+)
+def test_unlike_rates_of_ports_that_may_be_of_one_type_are_no_all_clear(text: str, heading: str):
+    found = explained(text)
+    assert as_text(found).splitlines()[0] == heading
+    assert (UNLIKE in found.answer.sentence) is (heading == "No failure shown")
+
+
+def test_a_health_check_that_misses_a_rate_leaves_the_rate_where_the_port_is_active():
+    alone = explained(NHC).answer
+    assert [one.code for one in alone.others] == ["port-down", "port-slower-than-others"]
+
+    beside = explained(NHC + listed(EXCERPT, 200)).answer
+    assert (beside.cause, beside.sureness) == ("port-slower-than-others", "possible")
 
 
 def test_a_rate_that_nothing_can_parse_is_no_rate():

@@ -26,7 +26,7 @@ def page(log: str) -> str:
         ("misc/socket.cc:550", "socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host)",
          "does not reach the other host over TCP"),
         ("misc/socket.cc:550", "socketPollConnect: Connect to 172.17.0.1<3> returned 111(... refused)",
-         "Docker's bridge"),
+         "for Docker"),
         ("bootstrap.cc:45", "Bootstrap : no socket interface found", "names none that is up"),
         ("misc/shmutils.cc:87", "Error: failed to extend /dev/shm/nccl-Xh to 33030532 bytes, error",
          "(/dev/shm) is too small"),

@@ -27,6 +27,21 @@ def read(log: str):
     return found, by_host(found)
 
 
+def test_hosts_of_another_job_are_no_yardstick():
+    slow, fast = (
+        large_job(2, staged=("gpu01", "gpu02")),
+        large_job(2, version="2.29.2").replace("gpu0", "far0"),
+    )
+    found, groups = read(slow + fast.replace("0x2f6c1c3a5b7d9e01", "0x77"))
+
+    assert len(found.jobs) == 2
+    assert contrast(found, groups) == "" and "far0" not in " ".join(next_steps(found, groups))
+    one, groups = read(large_job(4, staged=("gpu01",)))
+    assert "3 other hosts go directly" in contrast(one, groups) and "gpu02" in " ".join(
+        next_steps(one, groups)
+    )
+
+
 @pytest.mark.parametrize(
     ("log", "line"),
     [(large_job(staged=TWO), "2 of 16 hosts go through host memory: gpu05, gpu11 (all 8 NICs, 16 ranks)"),

@@ -29,6 +29,35 @@ def member(
     return info(process, gpu, START.format(**values), LEG.format(peer=(rank + 1) % ranks, **values))
 
 
+OFF = {"NCCL_CUMEM_ENABLE": "mnnvl-cumem-off", "NCCL_MNNVL_ENABLE": "mnnvl-disabled-by-env"}
+
+
+def _with(name: str, value: str, more: str = "", peer: str = "b") -> str:
+    line = f"{name} set by environment to {value}."
+    lines = info("a:1", 0, line, *filter(None, [more])) + info(f"{peer}:2", 0, line)
+    members = member("a:1", 0, 2, "0x1") + member(f"{peer}:2", 1, 2, "0x1")
+    return f"NCCL version 2.27.5+cuda12.9\n{lines}{members}"
+
+
+@pytest.mark.parametrize(
+    ("log", "status"),
+    [
+        (_with("NCCL_CUMEM_ENABLE", "0", "NCCL_MNNVL_ENABLE set by environment to 1."), "warning"),
+        (_with("NCCL_CUMEM_ENABLE", "0"), "note"),  # as old releases of vLLM set it on any machine
+        (_with("NCCL_MNNVL_ENABLE", "0"), "note"),
+        (
+            _with("NCCL_CUMEM_ENABLE", "0", "NCCL_MNNVL_ENABLE set by environment to 2."),
+            "note",
+        ),  # the default
+        (_with("NCCL_CUMEM_ENABLE", "1"), ""),
+        (_with("NCCL_CUMEM_ENABLE", "0", peer="a"), ""),  # one host needs none
+    ],
+)
+def test_nvlink_between_hosts_that_is_switched_off_is_a_finding(log: str, status: str):
+    found = [(one.code in OFF.values(), one.status, one.ranks) for one in analysed(log).findings]
+    assert found == ([(True, status, 2)] if status else [])
+
+
 def test_two_jobs_one_after_the_other_are_two():
     first = "NCCL version 2.20.5+cuda12.4\n" + member("a:1", 0, 2, "0x1") + member("b:1", 1, 2, "0x1")
     second = (

@@ -67,8 +67,6 @@ def main(arguments: list[str]) -> int:
     options = parser().parse(_joined(arguments))
 
     from gdrkit.cli.explained import (
-        FINDS_NOTHING,
-        OF_MANIFESTS,
         LogReader,
         checked_file,
         combined_exit_code,
@@ -87,9 +85,8 @@ def main(arguments: list[str]) -> int:
     host = PastedHost(content, gap=gap)
     log = LogReader(content, name, gap)
     explanation = explain(host, log)
-    asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
-    file = checked_file(content, name, host.lines) if asks else None
-    explanation = with_rates(with_faults(explanation, file), host)
+    file = checked_file(content, name, host.lines, explanation)
+    explanation = with_rates(with_faults(explanation, file, content), host)
     job = log.job
     if options.quiet:
         pass

@@ -11,6 +11,7 @@ from gdrkit import catalogue
 from gdrkit.cli.exit import WORSE
 from gdrkit.explain.explanation import (
     NO_ERROR,
+    NO_PROBLEM,
     UNDECIDED,
     Answer,
     AnswerKind,
@@ -29,9 +30,10 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
-from gdrkit.explain.measured import PERFTEST
+from gdrkit.explain.measured import BENCHMARKS, PERFTEST
 from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
+from gdrkit.formats.regex import regex
 
 if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
     from gdrkit.explain.pasted_host import PastedHost
@@ -193,17 +195,31 @@ OF_MANIFESTS = ("policy-duplicate-key", "manifest-invalid")
 MOST_FAULTS = 8
 
 
-def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanation:
-    """The explanation, headed by what `gdr config check` finds in a file of manifests, if its own answer
-    finds no problem or nothing."""
+_SCRIPT = regex(r"\s*#(?:! ?/|SBATCH |PBS |BSUB )")
+"""How scripts of a shell, and those of Slurm, PBS and LSF begin."""
+
+
+def _is_script(content: bytes, explanation: Explanation) -> bool:
+    """Whether a text is a script, which `gdr config check` judges, without the output of a failure."""
+    fails = (one.established or any(line.fails for line in one.open) for one in explanation.machines)
+    return _SCRIPT.match(content[:1000].decode("utf-8", "replace")) is not None and not any(fails)
+
+
+def with_faults(explanation: Explanation, file: CheckedFile | None, content: bytes) -> Explanation:
+    """The explanation, headed by what `gdr config check` finds in a script, or in manifests of which its own
+    answer finds no problem or nothing."""
     answer = explanation.answer
     if file is None:
         return explanation
+    if file.documents and _has_only_settings(file) and _is_script(content, explanation):
+        found = _of_file(file) if file.worst not in ("", "note") else _without_fault(file)
+        return structs.replace(explanation, answer=found, question=None)
     if file.is_not_judged and answer.kind in (AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
         return structs.replace(explanation, answer=_not_judged(file))
     if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
         return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
-    if file.worst == "warning" and _has_only_settings(file) and answer.kind is not AnswerKind.NO_OUTPUT:
+    remark = file.worst == "warning" and _has_only_settings(file)
+    if remark and answer.kind is not AnswerKind.NO_OUTPUT and not _is_all_clear(explanation):
         return _with_summary(explanation, file)  # a remark on a command explains no output of it
     if answer.kind in FINDS_NOTHING:
         return structs.replace(explanation, answer=_of_file(file))
@@ -222,6 +238,12 @@ def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
     from gdrkit.cli.pasted_rates import with_low_rate
 
     return with_low_rate(explanation, text)
+
+
+def _is_all_clear(explanation: Explanation) -> bool:
+    """Whether the answer says that there is no problem, of states and not of a rate that was measured."""
+    shown = {fact.name for machine in explanation.machines for fact in machine.known}
+    return NO_PROBLEM in explanation.answer.sentence and shown.isdisjoint(BENCHMARKS)
 
 
 def _has_only_settings(file: CheckedFile) -> bool:
@@ -276,6 +298,14 @@ def _of_file(file: CheckedFile) -> Answer:
     )  # fmt: skip
 
 
+def _without_fault(file: CheckedFile) -> Answer:
+    """That `gdr config check` knows no fault of a script, with what may be meant."""
+    notes = tuple(f"- line {fault.line}: {fault.severity}: {fault.message}" for fault in file.faults)
+    return plain(
+        AnswerKind.NOTHING, f"gdr config check knows no fault of this text ({_kinds(file)}).", now=notes
+    )
+
+
 def _not_judged(file: CheckedFile) -> Answer:
     """That `gdr config check` judges nothing of a file, or not all of it, and shows no fault."""
     from gdrkit.repair.config.check import RENDERED
@@ -298,12 +328,15 @@ MANIFESTS_LIMIT_BYTES = 1 << 20
 no object above 1.5 MiB: kubernetes.io, ConfigMap and etcd limits."""
 
 
-def checked_file(content: bytes, name: str, lines: tuple[TextLine, ...]) -> CheckedFile | None:
+def checked_file(
+    content: bytes, name: str, lines: tuple[TextLine, ...], explanation: Explanation
+) -> CheckedFile | None:
     """What `gdr config check` finds in the manifests and settings of a text, whose lines are these; None
-    where it finds none."""
+    where it finds none, or where the explanation has a cause of its own."""
     from gdrkit.repair.config.check import check
 
-    if len(content) > MANIFESTS_LIMIT_BYTES:
+    asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
+    if len(content) > MANIFESTS_LIMIT_BYTES or not (asks or _is_script(content, explanation)):
         return None
     found = check(content, name)
     if found.documents and found.documents[0].kind != "settings":  # which are the only document of a text

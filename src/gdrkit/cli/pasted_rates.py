@@ -52,6 +52,14 @@ _KERNEL = regex(
 """Source: Linux drivers/pci/pci.c, __pcie_print_link_status()."""
 
 
+FIND_SLOW_END = (
+    "`gdr doctor` on both machines judges ports, links and packet sizes. Where it finds nothing, repeat the"
+    " run with a third machine. Switch the one off that is slow with both, and take its power away: that is"
+    " reported to bring a NIC of a DGX Spark back that stays at 13 Gb/s."
+)
+"""Source: NVIDIA/dgx-spark-playbooks, pull request 108; forums.developer.nvidia.com, topic 363461."""
+
+
 class LowRate(Struct, frozen=True):
     """A run below what its port and link let tuned runs reach."""
 
@@ -59,6 +67,7 @@ class LowRate(Struct, frozen=True):
     words: str
     fact: KnownFact
     machine: str
+    is_whole: bool  # the text shows both the port and the link
 
 
 def with_low_rate(explanation: Explanation, text: PastedHost) -> Explanation:
@@ -87,6 +96,7 @@ def _answer(answer: Answer, low: LowRate) -> Answer:
         sentence=f"{NO_FAILURE_SHOWN}: a low rate, {low.fact.value}. {low.words}",
         machine=low.machine,
         lines=(QuotedLine(low.fact.line or 1, low.fact.text),),
+        now=(FIND_SLOW_END,) if low.is_whole else answer.now,
     )
 
 
@@ -103,7 +113,8 @@ def _low(host: PastedHost, facts: list[KnownFact]) -> Iterator[LowRate]:
             continue
         (rate,) = readings(NodeLinks(functions=(function,)), Measured(perftest=(run,)))
         if words := _words(rate, function):
-            yield LowRate(rate.share or 0.0, words, fact, host.machine)
+            whole = bool(function.links) and function.port is not None
+            yield LowRate(rate.share or 0.0, words, fact, host.machine, whole)
 
 
 def _words(rate: MeasuredRate, function: NicFunction) -> str:

@@ -7,7 +7,8 @@ Sources: the rules, whose `reported_by` names most of these commands; nvidia-smi
 nvidia-imex-ctl; systemctl(1); NVIDIA/DCGM dcgmlib/dcgm_errors.h and dcgmi/Diag.cpp; GDS guide, gdscheck;
 libfabric util/info.c; Linux kernel/kallsyms.c; pciutils ls-kernel.c; pci.ids; kmod tools/modprobe.c;
 Linux fs/proc/meminfo.c; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; SUSE's kmod;
-gpu-driver-container, nvidia-driver; amazon-ec2-utils, ec2-metadata.
+gpu-driver-container, nvidia-driver; amazon-ec2-utils, ec2-metadata; iputils ping/ping_common.c, finish();
+Linux drivers/infiniband/core/sysfs.c, rate_show() and link_layer_show(); binutils nm.c; ldconfig(8).
 """
 
 from __future__ import annotations
@@ -338,5 +339,59 @@ OUTPUTS = (
         codes=("no-rdma-device", "rdma-device-not-in-container", "no-efa-device"),
         shows=r"(?!)",
         excludes=r"^provider: efa$",
+    ),
+    AskedOutput(
+        codes=("no-efa-device",), command=r"\bfi_info -p efa\b", shows=r"^fi_getinfo: -61\b",
+    ),
+    AskedOutput(  # an answer may have come over another interface
+        codes=("rail-unreachable",), states=True,
+        shows=r"^\d{1,6} packets transmitted, 0 received,.{0,30} 100% packet loss\b",
+    ),
+    AskedOutput(
+        codes=("retry-exceeded",), command=r"\brdma statistic\b", states=True,
+        shows=r"\b(?:out_of_sequence|packet_seq_err|local_ack_timeout_err|rnr_nak_retry_err) [1-9]",
+    ),
+    AskedOutput(
+        codes=("verbs-library-missing",), command=r"\bldconfig -p *\| *grep (?:-\w+ )?[\"']?libibverbs\b",
+        shows=EMPTY, excludes=r"\blibibverbs\.so\.1\b", states=True,
+    ),
+    AskedOutput(
+        codes=("umad-device-missing",), command=r"^(?:sudo )?ls (?:-\w+ )?/dev/infiniband/?$", states=True,
+        shows=r"\A(?![\s\S]*\bumad\d)[\s\S]*\buverbs\d", excludes=r"\A(?=[\s\S]*\bissm\d)[\s\S]*\bumad\d",
+    ),
+    AskedOutput(
+        codes=("gcp-devices-missing",), command=r"/proc/driver/nvp2p_dma_buf", states=True,
+        shows=r"nvp2p_dma_buf'?: No such file",
+    ),
+    AskedOutput(
+        codes=("lock-inversion",), command=r"\bcat \S+/nvidia_peermem/parameters/peerdirect_support$",
+        shows=r"^1$", excludes=r"\A0\s*\Z", states=True,
+    ),
+    AskedOutput(
+        codes=("nccl-skips-efa",), command=r"\bcat /sys/class/infiniband/\S+/link_layer$",
+        shows=r"^Unspecified$", states=True,
+    ),
+    AskedOutput(
+        codes=("port-on-one-lane",), command=r"\bcat /sys/class/infiniband/\S+/rate$",
+        shows=r"^[\d.]+ Gb/sec \(1X ", excludes=r"\A(?:[\d.]+ Gb/sec \((?!1X)\d+X \w+\)\s*)+\Z", states=True,
+    ),
+    AskedOutput(
+        codes=("port-slower-than-others",), command=r"\bcat /sys/class/infiniband/\S+/rate$", states=True,
+        shows=r"\A([\d.]+ Gb/sec .*)\n(?:\1\n)*(?!\1)[\d.]+ Gb/sec ", excludes=r"\A(.+)(?:\n\1)+\s*\Z",
+    ),
+    AskedOutput(
+        codes=("torch-expandable-segments",), states=True,
+        shows=r"^PYTORCH_(?:CUDA_)?ALLOC_CONF=\S*\bexpandable_segments:True\b",
+    ),
+    AskedOutput(codes=("mooncake-forces-peermem",), states=True, shows=r"^WITH_NVIDIA_PEERMEM=1$"),
+    AskedOutput(codes=("mooncake-forces-dmabuf",), states=True, shows=r"^WITH_NVIDIA_PEERMEM=0$"),
+    AskedOutput(
+        codes=("module-unsupported",), command=r"\bmodprobe -c\b.*\ballow_unsupported_modules",
+        shows=r"^allow_unsupported_modules 0$", excludes=r"^allow_unsupported_modules 1$", states=True,
+    ),
+    AskedOutput(
+        codes=("driver-ignores-peer-memory",), command=r"\bnm -u \S+\.ko\S*$", states=True,
+        shows=r"\A(?![\s\S]*\bib_umem_get_peer\b)[\s\S]*\bU ib_umem_get$",
+        excludes=r"\bU ib_umem_get_peer$",
     ),
 )  # fmt: skip

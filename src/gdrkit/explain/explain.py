@@ -57,8 +57,8 @@ from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
-from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.capabilities import Capability
+from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.rule import Failed, Layer, Rule, Status
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.cells import paths_closed_by

@@ -120,6 +120,9 @@ class OpenLine(Struct, frozen=True, kw_only=True):
 NO_FAILURE_SHOWN = "The text shows no failure, but what may be one"
 """How the answer to a text begins that shows a state which need not be a fault."""
 
+NO_PROBLEM = "The text shows no problem"
+"""How one begins that looks well as far as the text shows it: no rate is left to be judged."""
+
 TOPOLOGY = "topology"
 """The name of the fact that a text has a matrix of `nvidia-smi topo -m`."""
 

@@ -11,7 +11,8 @@ pciutils ls-tree.c; dkms.in;
 GDS guide, gdscheck; google/glog; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself;
 NVIDIA/gdrcopy tests/gdrcopy_copybw.cpp; NVIDIA/cuda-samples p2pBandwidthLatencyTest, simpleP2P,
 Common/helper_cuda.h; kubernetes kubectl/pkg/describe and printers; PyTorch c10/util/Logging.cpp;
-Mellanox/doca-driver-build entrypoint; NVIDIA/gpu-driver-container nvidia-driver; apt; dnf.
+Mellanox/doca-driver-build entrypoint; NVIDIA/gpu-driver-container nvidia-driver; apt; dnf;
+iputils ping/ping_common.c.
 """
 
 from __future__ import annotations
@@ -124,6 +125,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"[IWEF](?:\d{4}){1,2} [\d:]{8}\.\d{3,6} +\d+ [\w./-]{1,80}"
         r"\.(?:cc|cpp|cu|cuh|c|h|hpp|py|go|rs):\d{1,5}\] ",
         r"(?!)",
+    ),
+    (
+        r"PING \S{1,80} \([0-9a-f.:]{2,50}\)[\w .:%]{0,60} \d{1,5}(?:\(\d{1,5}\))? (?:data )?bytes"
+        r"|--- \S+ ping statistics ---$|\d{1,6} packets transmitted, \d{1,6} received,",
+        r"\d+ bytes from |From \S+.{0,60} icmp_seq=|--- \S+ ping statistics|\d+ packets trans|rtt min/",
     ),
     (r"(?:Cma(?:Total|Free)|Mem(?:Total|Free|Available)):\s+\d+ kB$", r"[A-Z]\w+(?:\(\w+\))?:\s+\d"),
     (r"(?:RegistryDwords(?:PerDevice)?|CoherentGPUMemoryMode|GpuBlacklist|ExcludedGpus): \"", r"[A-Z]\w+: "),

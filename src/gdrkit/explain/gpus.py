@@ -8,7 +8,8 @@ details of bridges and other devices are meaningful only if the whole tree is sh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -132,8 +133,6 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     full = _full(lines)
     if full[0]:
         return full
-    if bare := _bare_sections(lines):
-        return bare
     gpus: dict[str, list[tuple[str, int]]] = {}
     lost = _lost(lines)
     heads: list[tuple[str, int]] = []
@@ -158,6 +157,8 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     for used in _of_perftest(lines):
         _add_used(gpus, used)
     gpus = gpus or by_cuda or _of_ranks(of_rank)
+    for address, fields in _placed(_bare_fields(lines), gpus).items():
+        lost.setdefault(address, []).extend(fields)
     gpus.update((address, []) for address in lost if address not in gpus)
     gpus = gpus or _of_machine(lines)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
@@ -192,34 +193,49 @@ def _of_machine(lines: tuple[TextLine, ...]) -> dict[str, list[tuple[str, int]]]
 
 _SECTIONS = {
     "BAR1 Memory Usage": regex(r"(?:Total|Used|Free)\s+: \d{1,9} MiB"),
-    "Fabric": regex(r"(?:State|Status)\s+: \w[\w ]{0,30}"),
+    "Fabric": regex(r"(?:State|Status|CliqueId|ClusterUUID)\s+: \w[\w -]{0,40}"),
 }
 """Sections of -q that people cut out, and the fields of each that are read."""
-SECTION_LINES = 3
+SECTION_LINES = 5
 """How many lines below its title a section's fields are at most."""
+_ALONE = regex(rf"(?P<field>{NAME}|GPU Recovery Action) {{4,40}}: (?P<value>\w[^:]{{0,80}})")
+"""Fields of -q that people, and commands that gdr asks for, cut out."""
 
 
-def _bare_sections(lines: tuple[TextLine, ...]) -> NumberedText | None:
-    """Sections of the only GPU of which an excerpt of -q shows anything; None if no GPU or several are
-    shown."""
-    titles = [line for line in lines if line.text.strip() in _SECTIONS]
-    names = [line.text.strip() for line in titles]
-    if (
-        not titles
-        or len(set(names)) < len(names)
-        or any(smi_gpu_in(line.text) is not None for line in lines)
-    ):
-        return None
-    shown = [(f"GPU {_by_number(0)}", titles[0].number)]
-    for title, name in zip(titles, names, strict=True):
-        below = [line for line in lines if title.number < line.number <= title.number + SECTION_LINES]
-        fields = [line for line in below if _SECTIONS[name].fullmatch(line.text.strip())]
-        if fields:
-            shown.append((f"    {name}", title.number))
-            shown += [(f"        {line.text.strip()}", line.number) for line in fields]
-    if len(shown) == 1:
-        return None
-    return "".join(f"{text}\n" for text, _ in shown), tuple(number for _, number in shown)
+def _bare_fields(lines: tuple[TextLine, ...]) -> dict[int, list[tuple[str, int]]]:
+    """What an excerpt of -q without the headings of GPUs shows of each GPU, by its place: the n-th section
+    or field of a kind is of the n-th GPU. Nothing if they need not be the output of one command."""
+    found: dict[int, list[tuple[str, int]]] = {}
+    before: dict[str, TextLine] = {}
+    place: Counter[str] = Counter()
+    for position, line in enumerate(lines):
+        text = line.text.strip()
+        alone = _ALONE.fullmatch(text)
+        key = alone["field"] if alone else text
+        if alone is None and text not in _SECTIONS:
+            continue
+        if before.setdefault(key, line).typed_at != line.typed_at or (place[key] and not line.command):
+            return {}
+        own = [(f"    {text}", line.number)]
+        if alone is None:
+            below = lines[position + 1 : position + 1 + SECTION_LINES]
+            cut = next((n for n, one in enumerate(below) if one.text.strip() in _SECTIONS), SECTION_LINES)
+            fields = [one for one in below[:cut] if _SECTIONS[text].fullmatch(one.text.strip())]
+            own = [*own, *((f"        {one.text.strip()}", one.number) for one in fields)] if fields else []
+        found.setdefault(place[key], []).extend(own)
+        place[key] += 1
+    return {number: own for number, own in sorted(found.items()) if own}
+
+
+def _placed(
+    bare: Mapping[int, list[tuple[str, int]]], listed: Mapping[str, object]
+) -> dict[str, list[tuple[str, int]]]:
+    """Fields by the address of their GPU: nvidia-smi lists all in the order of their addresses. Nothing if
+    not as many are listed."""
+    if listed and len(listed) != len(bare):
+        return {}
+    addresses = sorted(listed) or [_by_number(number) for number in bare]
+    return dict(zip(addresses, bare.values(), strict=True))
 
 
 _NO_MEMORY = regex(r"\s*\|[^|]*\|\s*ERR!\s*/\s*ERR!\s*\|")

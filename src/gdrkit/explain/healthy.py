@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
+    NO_PROBLEM,
     TOPOLOGY,
     Answer,
     AnswerKind,
@@ -17,19 +18,18 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
+from gdrkit.explain.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.gpus import CUT
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.measured import (
     BELOW_SPARKS,
     BENCHMARKS,
-    CARRIED_NOTHING,
     CONTIGUOUS,
     DCGM,
     DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
     LIKE_SPARKS,
-    LOSSES,
     NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
@@ -38,15 +38,16 @@ from gdrkit.explain.measured import (
     PERFTEST,
     PODS,
     PORTS,
-    PRIORITIES,
     RAS,
     RATES,
     RULED_OUT,
     SLOW,
+    SLOW_GPU,
     STOPPED,
+    UNLIKE,
     WAITING,
 )
-from gdrkit.explain.ranking import HANGS
+from gdrkit.explain.ranking import BETWEEN_GPU_AND_NIC, HANGS
 from gdrkit.facts import gpu_ids
 from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
@@ -54,7 +55,10 @@ from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import REGISTRATION
 
-COMPARE = "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is."
+COMPARE = (
+    "Run `gdr estimate --measured FILE` on that machine, or `gdr estimate BUNDLE --measured FILE` with what"
+    " `gdr collect` writes there: it says how near to the limit that is."
+)
 
 
 def working(
@@ -66,7 +70,7 @@ def working(
     if job and job.is_direct and legs is not None and legs.line is not None:
         shown = "What fails here is none of the failures whose cause gdr knows, but"
         if failing is None:
-            shown = "The text shows no problem, and"
+            shown = f"{NO_PROBLEM}, and"
         kind, value, rate = AnswerKind.WORKING, legs.value, _rate(machines)
         if rate is not None and failing is None:
             shown = "The text shows no failure, but not whether the rate is good."
@@ -129,7 +133,18 @@ HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OFFERED)
 OF_JOB = "Run a job with NCCL_DEBUG=INFO on two nodes: `gdr nccl LOG` says what carried its data."
 
 
-def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+def _as_it_should_be(facts: Mapping[str, KnownFact], shown: Iterable[KnownFact]) -> str:
+    words = "; ".join(fact.value for fact in shown)
+    if PORTS in facts and RATES not in facts:
+        words += "; the text does not show their rates"
+    elif PORTS in facts and facts[RATES].value.endswith(UNLIKE):
+        words += f"; {facts[RATES].value}"
+    if PODS in facts or OFFERED in facts:
+        words += "; the text does not show whether a job uses the direct path"
+    return words
+
+
+def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> Answer | None:
     """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
     facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
     if failing is not None:
@@ -138,6 +153,8 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     now: tuple[str, ...] = ()
     if (trouble := _trouble(facts)) is not None:
         return trouble
+    if SLOW_GPU in facts:
+        return _slow_gpu(facts[SLOW_GPU], {code for machine in machines for code in machine.cleared})
     if benchmarks:
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
@@ -153,25 +170,23 @@ def healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
         return _inactive(facts[DOWN], "A port without a cable may be as it should")
     elif names := [name for name in HEALTHY if name in facts]:
         shown = [facts[name] for name in names]
-        words = "; ".join(fact.value for fact in shown)
-        if PORTS in facts and RATES not in facts:
-            words += "; the text does not show their rates"
-        if PODS in facts or OFFERED in facts:
-            words += "; the text does not show whether a job uses the direct path"
-            now = (OF_JOB,)
+        words = _as_it_should_be(facts, shown)
+        now = (OF_JOB,) if PODS in facts or OFFERED in facts else ()
     elif RULED_OUT in facts:
         shown = [facts[RULED_OUT]]
         words = f"it rules out {facts[RULED_OUT].value}"
     else:
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
-    what = "no failure, but not whether the rate is good" if benchmarks else "no problem"
-    if benchmarks and LIKE_SPARKS in words:
-        what = "no problem"
+    what = NO_PROBLEM
+    if benchmarks and LIKE_SPARKS not in words:
+        what = "The text shows no failure, but not whether the rate is good"
+    elif words.endswith(UNLIKE):
+        what = "The text shows no failure"
     works = PERFTEST in facts and any(of in facts[PERFTEST].value for of in (OF_A_GPU, OF_ANOTHER))
     return plain(
         AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
-        f"The text shows {what}: {words}.",
+        f"{what}: {words}.",
         sureness=Sureness.CERTAIN,
         lines=quoted,
         now=now,
@@ -277,6 +292,21 @@ def _slow(fact: KnownFact) -> Answer:
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(" ".join(todo.split()),),
         others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _slow_gpu(fact: KnownFact, cleared: Set[str]) -> Answer:
+    """GPU memory that a NIC reaches, but far more slowly than the host's."""
+    left = [code for code in BETWEEN_GPU_AND_NIC if code not in cleared]
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: the direct path works, but slowly. perftest measured {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "Run `gdr doctor` on that machine: it judges the way between the GPU and this NIC, and"
+            " `gdr topo` names the nearest NIC of each GPU.",
+        ),
+        others=tuple(RankedCause(code, code_page(code)[0], None) for code in left),
     )
 
 

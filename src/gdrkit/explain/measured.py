@@ -7,20 +7,25 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.explanation import KnownFact
+from gdrkit.explain.flow_control import flow_control_facts
 from gdrkit.explain.readings import PortState, port_states
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclRow, NcclTest
-from gdrkit.formats.perftest import PerftestRow
+from gdrkit.formats.perftest import Perftest, PerftestRow
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
 PORTS, DOWN, WAITING = "ports", "ports without a link", "ports that are not set up"
 RATES, SLOW = "rates of active ports", "a slower port"
+UNLIKE = "; whether they are meant to differ, the text does not show"
+"""How the rates end of ports that may be of one type."""
 OF_A_GPU = " from GPU memory"
 """In the result of a run that sent the memory of a GPU that has memory of its own."""
+HOST_MEMORY, SLOW_GPU = "host memory", "GPU memory beside host memory"
 OF_ANOTHER = " of an accelerator of"
 """In the result of a run that sent the memory of another maker's accelerator."""
 ESTIMATED = (NCCL_TESTS, PERFTEST)
@@ -28,8 +33,7 @@ ESTIMATED = (NCCL_TESTS, PERFTEST)
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
 NIXLBENCH = "nixlbench result"
 BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
-DCGM, RAS, PRIORITIES = "DCGM diag", "NCCL RAS", "mlnx_qos"
-LOSSES, CARRIED_NOTHING = "lost packets", "carried nothing"
+DCGM, RAS = "DCGM diag", "NCCL RAS"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
 PEERS = "access from GPU to GPU"
@@ -52,8 +56,7 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
         yield from _of_last(NIXLBENCH, _ROW, "{1} GB/s in blocks of {0} bytes", shown)
     yield from _of_dcgm(shown)
     yield from _of_ras(shown)
-    yield from _of_priorities(shown)
-    yield from _of_losses(shown)
+    yield from flow_control_facts(shown)
     yield from _of_packets(shown)
     yield from _of_peers(shown)
     yield from _of_pods(shown)
@@ -109,12 +112,10 @@ def _of_dcgm(shown: list[TextLine]) -> Iterator[KnownFact]:
         yield KnownFact(DCGM, value, rows[0][0].number, rows[0][0].text.strip())
 
 
-SPARKS_REACH = "two machines with GB10 reach over one cable, 22 to 26 GB/s"
-"""174.6 to 205.4 Gb/s: docs/measurements.md and docs/sparks.md; NVIDIA's dgx-spark-playbooks, performance
-benchmarking guide, 189.85. Their one NIC is soldered, with two PCIe links of four lanes."""
-BELOW_SPARKS, LIKE_SPARKS = f", less than {SPARKS_REACH}", f", what {SPARKS_REACH}"
-LEAST_OF_SPARKS, LARGE_BYTES = 21.8, 1 << 28
-"""The lowest of those rates, and the size of a message from which runs reach them."""
+_TEST = f"the {NCCL_TEST_GB_PER_S:.1f} GB/s that NVIDIA's test of two DGX Sparks asks for over one cable"
+BELOW_SPARKS, LIKE_SPARKS = f", less than {_TEST}", f", not less than {_TEST}"
+LARGE_BYTES = 1 << 28
+"""The size of a message from which runs reach what links carry."""
 
 IN_CHANNEL = "/GDRDMA"
 """In NCCL's line about a channel that accesses GPU memory directly: transport/net.cc, sendSetup()."""
@@ -143,7 +144,7 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         program = f"{run.program} " if run.program else ""
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
         if whole and _of_two_sparks(run) and row.size_bytes >= LARGE_BYTES:
-            value += LIKE_SPARKS if rate >= LEAST_OF_SPARKS else BELOW_SPARKS
+            value += LIKE_SPARKS if rate >= NCCL_TEST_GB_PER_S else BELOW_SPARKS
         yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
 
 
@@ -158,6 +159,7 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         runs = perftest.parse_perftest("\n".join(line.text for line in shown))
     except FormatError:
         return
+    best: list[tuple[Perftest, PerftestRow, TextLine]] = []
     for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
         rows = [one for one in zip(run.rows, lines, strict=True) if one[0].average_gb_per_s]
         if not rows:
@@ -166,6 +168,32 @@ def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
         device = f" on {run.device}" if run.device else ""
         value = f"{row.average_gb_per_s:.4g} GB/s at {row.size_bytes} bytes from {_memory(run)}{device}"
         yield KnownFact(PERFTEST, value, line.number, line.text.strip())
+        best.append((run, row, line))
+    yield from _beside_host_memory(best)
+
+
+LOW_SHARE = 0.5
+"""Below this share of what host memory reaches, GPU memory is slow: runs of one setup differ by far less,
+8.4 % at most in docs/measurements.md."""
+
+
+def _beside_host_memory(best: list[tuple[Perftest, PerftestRow, TextLine]]) -> Iterator[KnownFact]:
+    """A run from GPU memory that is far slower than the same one from host memory."""
+    host = {_test_of(run, row): row for run, row, _ in best if _memory(run) == HOST_MEMORY}
+    for run, row, line in best:
+        other = host.get(_test_of(run, row))
+        if other is None or not run.device or f" from {_memory(run)}" != OF_A_GPU:
+            continue
+        own, most = row.average_gb_per_s or 0.0, other.average_gb_per_s or 0.0
+        if own < LOW_SHARE * most:
+            value = f"{own:.4g} GB/s from GPU memory on {run.device}, {own / most:.0%} of the"
+            value += f" {most:.4g} GB/s from host memory on the same NIC"
+            yield KnownFact(SLOW_GPU, value, line.number, line.text.strip())
+
+
+def _test_of(run: Perftest, row: PerftestRow) -> tuple[str, str, int]:
+    """What two runs have in common that can be compared."""
+    return run.test, run.device, row.size_bytes
 
 
 _SUM = regex(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")
@@ -191,8 +219,8 @@ def _memory(run: perftest.Perftest) -> str:
     if run.other_maker:
         return f"the memory{OF_ANOTHER} {run.other_maker}"
     if run.uses_gpu:
-        return "host memory" if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
-    return "host memory" if run.command else "memory that is not shown"
+        return HOST_MEMORY if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
+    return HOST_MEMORY if run.command else "memory that is not shown"
 
 
 def _lines_of(
@@ -220,76 +248,6 @@ def _of_ras(shown: list[TextLine]) -> Iterator[KnownFact]:
     if rows and all(found.group("status", "errors") == ("RUNNING", "OK") for _, found in rows):
         value = f"{plural(len(rows), 'group')} of communicators running, without errors"
         yield KnownFact(RAS, value, rows[0][0].number, rows[0][0].text.strip())
-
-
-_TRUST = regex(r"Priority trust state: (\w{3,8})$")
-_PFC = regex(r"\s+enabled((?:\s+[01]){8})\s*$")
-"""Rows of mlnx_qos: what gives a packet its priority, and which priorities have flow control (PFC)."""
-
-
-def _of_priorities(shown: list[TextLine]) -> Iterator[KnownFact]:
-    """The settings of a RoCE port. None of them is a fault by itself: they have to be those of the switch,
-    which the output does not show."""
-    trust = next((found[1] for line in shown if (found := _TRUST.match(line.text.strip()))), "")
-    pfc = _flow_control(shown)
-    if not trust or pfc is None:
-        return
-    line, on = pfc
-    flow = f"flow control on priority {', '.join(map(str, on))}" if on else "no priority with flow control"
-    value = f"priorities by {trust}, {flow}; right if the switch has the same"
-    yield KnownFact(PRIORITIES, value, line.number, line.text.strip())
-
-
-def _flow_control(shown: list[TextLine]) -> tuple[TextLine, tuple[int, ...]] | None:
-    """The row of mlnx_qos about flow control, and the priorities that have it; None without one row, or with
-    several that differ."""
-    rows = [(line, found[1].split()) for line in shown if (found := _PFC.match(line.text))]
-    if not rows or any(bits != rows[0][1] for _, bits in rows):
-        return None
-    return rows[0][0], tuple(priority for priority, bit in enumerate(rows[0][1]) if bit == "1")
-
-
-_COUNTED = regex(
-    r"\s*(?:rx_prio(?P<priority>[0-7])_(?P<what>bytes|discards)|(?P<port>rx_discards_phy)):"
-    r" (?P<count>\d{1,20})\s*$"
-)
-"""A counter of `ethtool -S`. Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en_stats.c."""
-PORT = -1
-"""In place of a priority: the counter is of the whole port."""
-
-
-_INTERFACE = regex(r"\b(?:mlnx_qos -i|mlnx_qos --interface[= ]|ethtool -S) *([\w.-]{1,15})")
-
-
-def _of_losses(shown: list[TextLine]) -> Iterator[KnownFact]:
-    """Packets that a port discarded without flow control: on a priority that has none, or on a port of which
-    no priority has any. Whether they are those of RDMA, counters do not show, but where the priorities that
-    have flow control carried nothing, no traffic gets it."""
-    pfc = _flow_control(shown)
-    counted: dict[tuple[str, int], tuple[int, TextLine]] = {}
-    for line in shown:
-        if found := _COUNTED.match(line.text):
-            key = ("discards", PORT) if found["port"] else (found["what"], int(found["priority"]))
-            counted.setdefault(key, (int(found["count"]), line))
-    lost = [
-        (number, key[1], line)
-        for key, (number, line) in counted.items()
-        if key[0] == "discards" and (pfc is None or (key[1] == PORT) is not bool(pfc[1]))
-    ]
-    if pfc is None or not lost:
-        return
-    number, priority, line = max(lost, key=lambda one: one[0])
-    named = {found[1] for one in (pfc[0], line) if (found := _INTERFACE.search(one.command))}
-    if not number or priority in pfc[1] or len(named) > 1:
-        return
-    if priority == PORT:
-        value = f"{number} discarded by the port, of which no priority has flow control"
-    else:
-        value = f"{number} discarded on priority {priority}, which has no flow control"
-    idle = [str(one) for one in pfc[1] if counted.get(("bytes", one), (1, line))[0] == 0]
-    if idle:
-        value += f"; priority {', '.join(idle)}, which has it, {CARRIED_NOTHING}"
-    yield KnownFact(LOSSES, value, line.number, line.text.strip())
 
 
 _MTU = regex(

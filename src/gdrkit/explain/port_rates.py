@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gdrkit.explain.explanation import KnownFact
-from gdrkit.explain.measured import RATES, SLOW
+from gdrkit.explain.measured import RATES, SLOW, UNLIKE
 from gdrkit.explain.text_host import TextHost, quote
 from gdrkit.facts.port_width import active_rate, lone_slow
 from gdrkit.facts.rdma import CLASS, nics
@@ -60,7 +60,9 @@ def _facts(name: str, host: TextHost, machines: Machines) -> Iterator[KnownFact]
     rates = machines[name][1]
     if not rates:
         return
-    yield _fact(RATES, _listed(rates), next(iter(rates.values())).line, host)
+    kinds = {rate.kind for rate in rates.values()}
+    unlike = len({(rate.kind, rate.gbit_per_s) for rate in rates.values()}) > len(kinds)
+    yield _fact(RATES, f"{_listed(rates)}{UNLIKE * unlike}", next(iter(rates.values())).line, host)
     others = {other: shown for other, (_, shown) in machines.items() if other != name}
     for port, rate in rates.items():
         reasons = [*_than_sisters(port, rates), *_than_elsewhere(port, rate, others)]

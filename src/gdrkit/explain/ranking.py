@@ -65,6 +65,9 @@ HANGS = ("acs-redirect", "iommu-translating")
 """What makes the direct path hang without an error: NCCL user guide, Troubleshooting, PCI Access Control
 Services."""
 
+BETWEEN_GPU_AND_NIC = ("pair-distant", "pair-cross-socket", *HANGS)
+"""What slows traffic between a GPU and a NIC, and none between host memory and that NIC."""
+
 NO_FAILURE = (ASKED, SET, STATE, NO_ERROR, ONE_END)
 """How notes end of lines that suggest their only cause no more than as possible."""
 

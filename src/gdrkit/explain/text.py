@@ -13,6 +13,7 @@ from gdrkit.explain.explanation import (
     ASKED,
     FAR_AWAY,
     NO_FAILURE_SHOWN,
+    NO_PROBLEM,
     SET,
     STATE,
     Answer,
@@ -25,6 +26,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
+from gdrkit.explain.first_steps import INTEGRATED
 from gdrkit.explain.measured import OF_A_GPU, PERFTEST
 from gdrkit.explain.products import CARDS
 from gdrkit.explain.ranking import is_of_a_program
@@ -34,8 +36,9 @@ from gdrkit.report.terminal import Row, render
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
-QUOTE_CHARACTERS = 160
-"""Length at which quoted lines are cut: two rows of a terminal."""
+QUOTE_CHARACTERS = 280
+"""Length at which quoted lines are cut: three rows of a terminal. NCCL's line about a completion, with the
+names and addresses of both ends, names the NIC last."""
 MAX_QUOTES = 2
 """Lines that are quoted below the answer."""
 
@@ -89,7 +92,7 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
 
 def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     answer = explanation.answer
-    yield 0, "head", _head(answer)
+    yield 0, "head", _head(explanation)
     code = f" ({', '.join(filter(None, (answer.cause, answer.subject)))})" if answer.cause else ""
     yield 2, "bad" if answer.cause else "", f"{answer.sentence}{code}"
     if how := _how_sure(answer, _note_of(explanation)):
@@ -144,7 +147,10 @@ def _is_item(step: str) -> bool:
     return step.startswith("- ") or (step[:1].isdigit() and step[1:3] == ". ")
 
 
-def _head(answer: Answer) -> str:
+def _head(explanation: Explanation) -> str:
+    answer = explanation.answer
+    if answer.kind is AnswerKind.NO_PROBLEM and not _is_clear(explanation):
+        return "No failure shown"
     if answer.kind is not AnswerKind.CAUSE:
         return HEADS[answer.kind]
     if answer.cause in OF_A_PEER:
@@ -154,6 +160,14 @@ def _head(answer: Answer) -> str:
         Sureness.LIKELY: "Most likely cause",
         Sureness.POSSIBLE: "A possible cause",
     }[answer.sureness]
+
+
+def _is_clear(explanation: Explanation) -> bool:
+    """Whether the answer says that there is no problem, and nothing below it names one: an integrated GPU
+    misses nothing."""
+    proven = (found for machine in explanation.machines for found in machine.established)
+    misses = any(found.blocks and found.code not in INTEGRATED for found in proven)
+    return NO_PROBLEM in explanation.answer.sentence and not misses
 
 
 def _note_of(explanation: Explanation) -> str:
@@ -280,7 +294,8 @@ def _established(answer: Answer) -> object:
 
     def rows(machine: TextMachine, verbose: bool) -> Iterator[Row]:
         notes = (note for note in machine.notes if verbose or not is_of_a_program(note))
-        for found in (*machine.established, *notes):
+        every = (*machine.established, *notes)
+        for found in every if verbose else _alike_as_one(every):
             if found.code == answer.cause and not verbose and {p.line for p in found.proofs} & quoted:
                 continue
             yield 2, "bad" if found.blocks and found not in machine.notes else "", _headline(found)
@@ -288,6 +303,17 @@ def _established(answer: Answer) -> object:
                 yield from _quote(proof)
 
     return rows
+
+
+def _alike_as_one(every: tuple[EstablishedProblem, ...]) -> Iterator[EstablishedProblem]:
+    """Problems that differ in their subject alone, such as those of eight GPUs, as one with the first's
+    lines."""
+    alike: dict[object, list[EstablishedProblem]] = {}
+    for found in every:
+        alike.setdefault((found.code, found.seen, found.confidence), []).append(found)
+    for first, *others in alike.values():
+        more = f" and {len(others)} more" if others else ""
+        yield structs.replace(first, subject=f"{first.subject}{more}")
 
 
 def _headline(found: EstablishedProblem) -> str:

@@ -6,6 +6,11 @@ from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.rdma import RdmaPort, nics, phys_port_name, ports
 from gdrkit.node import Node, fact, if_missing
 
+NCCL_TEST_GB_PER_S, NCCL_TEST_GBIT_PER_S = 21.875, 200
+"""The bus bandwidth that NVIDIA's own test of two Sparks asks of NCCL, over a cable of that rate:
+MIN_NCCL_TEST_BW in dgx-spark-playbooks at 0db7c14, multi-sparks-through-switch, spark_cluster_setup.py. The
+runs in docs/measurements.md that reach it have 23.74 and 25.67 GB/s."""
+
 
 @fact
 def halves_down(node: Node) -> tuple[RdmaPort, ...]:

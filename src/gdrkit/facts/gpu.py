@@ -151,6 +151,10 @@ def is_coherent(node: Node, gpu: PciGpu) -> bool:
     if gpu_ids.is_self_hosted(gpu.device_id):
         _cite_line(node, gpu, "coherent with its CPU")
         return True
+    name = if_missing("", product_name, node, gpu)
+    if gpu_ids.is_coherent_name(name):
+        _cite_line(node, gpu, name)
+        return True
     return _printed(node, gpu, "c2c_mode") == "Enabled"
 
 

@@ -239,6 +239,11 @@ def is_integrated_name(product: str) -> bool:
     return re.search(r"\bGB10\b", product) is not None
 
 
+def is_coherent_name(product: str) -> bool:
+    """Whether a GPU of this name is one of those in COHERENT, with any amount of memory."""
+    return re.search(r"\bG(?:H200|B200|B300)\b", product) is not None
+
+
 def is_data_centre_name(product: str) -> bool:
     """Whether the driver's name of a GPU is that of a board for the data centre."""
     return _DATA_CENTRE_NAME.fullmatch(product) is not None

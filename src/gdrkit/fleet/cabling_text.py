@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S, NCCL_TEST_GBIT_PER_S
 from gdrkit.fleet.cabling import halves_down
 from gdrkit.fleet.document import CabledPort, Cabling, NodeRow, NodeSetting, PortPair
 from gdrkit.report.terminal import Row
 
-TEST_GB_PER_S, TEST_GBIT_PER_S = 21.9, 200
-"""What NVIDIA's own test of two DGX Sparks asks for, over a cable of that rate: MIN_NCCL_TEST_BW in
-dgx-spark-playbooks at 0db7c14, multi-sparks-through-switch, spark_cluster_setup.py."""
 KNOWN_BY = {
     "network": "in one network",
     "neighbour": "seen as neighbours",
@@ -101,8 +99,8 @@ def _down(row: NodeRow) -> list[str]:
 
 def _rate(cabling: Cabling) -> str:
     words = f"at most {cabling.gbit_per_s:.0f} Gbit/s in one direction: {cabling.limited_by}"
-    if cabling.gbit_per_s == TEST_GBIT_PER_S:
-        words += f"; NVIDIA's test with NCCL asks for {TEST_GB_PER_S} GB/s"
+    if cabling.gbit_per_s == NCCL_TEST_GBIT_PER_S:
+        words += f"; NVIDIA's test with NCCL asks for {NCCL_TEST_GB_PER_S:.1f} GB/s"
     return words
 
 

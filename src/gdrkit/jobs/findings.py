@@ -16,23 +16,26 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
 from gdrkit.jobs.setting_advice import LEVEL, setting_advice
 from gdrkit.jobs.without_channel import is_local
+from gdrkit.programs.mnnvl.consumer import MNNVL
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 from gdrkit.programs.nccl.library_rules import OWN_OR_NEEDED
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
+from gdrkit.programs.setting_codes import OF_MNNVL
 
 JUDGED = frozenset(
     (
         "env-differs-between-ranks", "versions-differ-between-ranks", "net-plugin-replaced",
         "gdr-level-ignored", "gdr-level-too-low", "gdr-level-pxb-on-c2c", "gdr-read-off", "pair-distant",
         "pair-cross-socket", "hca-not-selected", "ib-disabled-by-env", "dmabuf-disabled-by-env",
-        "retry-exceeded", "rail-unreachable",
+        "retry-exceeded", "rail-unreachable", *OF_MNNVL.values(),
     )
 )  # fmt: skip
 """Codes about which the analysis of a log decides alone: the rules of a node see one log of it, without the
 ranks that it has, and without the legs that show whether a setting mattered."""
+NVLINK, FABRIC = nccl_records.Carrier.NVLINK, MNNVL.switches[1]
 QUOTED = 4
 """The most positions named for one finding."""
 
@@ -81,6 +84,7 @@ def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     yield from _plugin(gathered, job, processes)
     yield from _without_effect(gathered, job, processes)
     yield from _level_on_c2c(gathered, job, processes)
+    yield from _fabric_off(gathered, job, processes)
 
 
 # -- reasons that are certain ----------------------------------------------------------------------------
@@ -274,9 +278,7 @@ def _level_on_c2c(
     """PXB or PIX on a machine with NVLink-C2C, where newer versions forbid what older ones allowed."""
     if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
-    coherent = any(leg.forced_pcie for rank in job.ranks for leg in rank.legs) or any(
-        found.form == "c2c" for process in processes for found in process.all(nccl_records.Remark)
-    )
+    coherent = _is_coherent(job, processes)
     for process in processes:
         value = process.variable(LEVEL)
         if coherent and value is not None and gdr_level(value[0], job.nccl_versions[0]) in ("PIX", "PXB"):
@@ -285,6 +287,32 @@ def _level_on_c2c(
                 expected="unset, or P2C", ranks=len(job.ranks), lines=(gathered.where(value[1]),),
             )  # fmt: skip
             return
+
+
+def _is_coherent(job: JobPart, processes: list[JobProcess]) -> bool:
+    """Whether the log shows NVLink-C2C, as GH200, GB200 and GB300 have."""
+    return any(leg.forced_pcie for rank in job.ranks for leg in rank.legs) or any(
+        found.form == "c2c" for process in processes for found in process.all(nccl_records.Remark)
+    )
+
+
+def _fabric_off(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:
+    """NVLink between hosts switched off in a job that uses NICs between several. Whether it has such NVLink,
+    a log shows only by C2C, or by the setting that asks for it; elsewhere the setting is a note."""
+    legs = [leg for rank in job.ranks for leg in rank.legs]
+    if len({rank.host for rank in job.ranks}) < 2 or any(leg.carried is NVLINK for leg in legs):
+        return
+    asked = [one for process in processes if (one := process.variable(FABRIC.name)) is not None]
+    has = _is_coherent(job, processes) or any(integer(value) == 1 for value, _ in asked)
+    for switch in MNNVL.switches:
+        given = [one for process in processes if (one := process.variable(switch.name)) is not None]
+        if off := [position for value, position in given if switch.off(value)]:
+            yield _found(
+                code=OF_MNNVL[switch.name], status="warning" if has else "note", subject=f"job {job.number}",
+                seen=f"{switch.name}=0: no NVLink between hosts",
+                expected="unset, on GPUs that NVLink joins with other hosts, as in GB200 NVL72",
+                ranks=len(off), lines=tuple(sorted(map(gathered.where, off))[:QUOTED]),
+            )  # fmt: skip
 
 
 def _level_ignored(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFinding]:

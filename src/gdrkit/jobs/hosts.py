@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -112,7 +112,9 @@ def host_line(group: JobHosts) -> str:
 
 def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     """What the log shows of the hosts that go directly beside the slower ones; "" if there are none."""
-    direct = [host for group in groups if group.path == "direct" for host in group.hosts]
+    slower = {host for group in groups if group.path in SLOWER for host in group.hosts}
+    mates = _mates(document, slower)
+    direct = [host for group in groups if group.path == "direct" for host in group.hosts if host in mates]
     if not direct or not headline(groups):
         return ""
     others = f"{plural(len(direct), 'other host')} {'goes' if len(direct) == 1 else 'go'} directly"
@@ -130,6 +132,13 @@ def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     same += ["no setting that differs"] if alike else []
     shows = f", and the log shows {' and '.join(same)}" if same else ""
     return f"{others}{shows}: look for what differs between the hosts"
+
+
+def _mates(document: NcclDocument, hosts: Container[str]) -> set[str]:
+    """The hosts of the jobs in which any of these takes part. Those of another job, with other GPUs or NCCL,
+    are not compared with them."""
+    jobs = ({rank.host for rank in job.ranks} for job in document.jobs)
+    return {host for job in jobs if any(one in hosts for one in job) for host in job}
 
 
 MOST_SETTINGS, SETTING_CHARACTERS = 3, 120
@@ -163,7 +172,8 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         yield from dict.fromkeys(finding.todo for finding in certain if finding.code in FAR)
     for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
         yield f"`gdr codes {code}` says what to do"
-    slow, good = _first(groups, *SLOWER), _first(groups, "direct")
+    slow = _first(groups, *SLOWER)
+    good = _first(groups, "direct", among=_mates(document, (slow,)))
     if hardware := _hardware(document):
         if hardware not in {finding.code for finding in certain}:
             yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
@@ -248,9 +258,11 @@ def _certain(finding: JobFinding) -> bool:
     return finding.status == "failed" or finding.code == DIFFERS
 
 
-def _first(groups: Iterable[JobHosts], *paths: HostPath) -> str:
-    """The first host that takes one of these paths, and that a command may name; "" if there is none."""
+def _first(groups: Iterable[JobHosts], *paths: HostPath, among: Container[str] | None = None) -> str:
+    """The first host, among some, that takes one of these paths, and that a command may name; "" if there is
+    none."""
     hosts = (host for group in groups if group.path in paths for host in group.hosts)
+    hosts = (host for host in hosts if among is None or host in among)
     return next((host for host in hosts if _HOST.fullmatch(host)), "")
 
 

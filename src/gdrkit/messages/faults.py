@@ -290,7 +290,8 @@ ROWS = (
         r"AER: {:.{0,40}(?:Uncorrect\w+|[Ff]atal)}",
         meaning=Meaning(
             "The PCIe link of a device reported an uncorrectable error, after which the device may be lost",
-            "Look which device the address names; reseat it or its riser, update its firmware, and reboot",
+            "Look which device the address names. Reseat a card or its riser; of one that is soldered on, as"
+            " the NIC of a DGX Spark, take the machine's power away. Update the firmware",
         ),
         source="Linux drivers/pci/pcie/aer.c",
         open_end=True,

@@ -27,7 +27,7 @@ _OWN_GDRCOPY = Meaning(
 OF_EVERY_HOST = "interface-of-every-host"
 _OF_EVERY_HOST = Meaning(
     "NCCL uses an interface that reaches no other host: it has an address that every host of a cluster has,"
-    " for Docker's bridge, EKS Pod Identity or a cache of DNS. A job over several hosts hangs, or is refused",
+    " for Docker, EKS Pod Identity or a cache of DNS. A job over several hosts hangs or is refused",
     "Set NCCL_SOCKET_IFNAME on all ranks to the interface that `ip route get ADDRESS` names for another one,"
     " or leave this one out: ^lo,docker,pod-id-link0,nodelocaldns",
 )

@@ -153,6 +153,13 @@ ROWS = (
         source="perftest src/perftest_parameters.c, check_link_and_mtu()",
         sample=" Port number 1 state is Down",
     ),
+    _rdma(  # also where the port is active at another rate
+        r"No IB port{port:(?: [\w:.-]{1,40})?} is {state:\w{4,10} \(\w{4,20}(?: \d{1,4} Gb/sec)?\)}",
+        ("port-down", "port-slower-than-others"), leads=False,
+        source="LBNL Node Health Check (mej/nhc), scripts/lbnl_hw.nhc, check_hw_ib()",
+        sample="ERROR:  nhc:  Health check failed:  check_hw_ib:  No IB port mlx5_2:1 is ACTIVE (LinkUp 400"
+        " Gb/sec).",
+    ),
     _rdma(
         r"Failed status {status:4|10|11}: wr_id", causes_of("completion", 10),
         source="perftest src/perftest_resources.c", sample=" Failed status 10: wr_id 0 syndrom 0x88",

@@ -42,10 +42,12 @@ def gpu_needs_reset(node: Node, gpu: PciGpu) -> Outcome:
     error), 64, 95, 119 or 120 (the GPU's own processor), 79 (fallen off the bus), 140 or 143. Xid 154 names
     the action. Other Xids, such as 13, 31, 43, 45 and 94, end a process and leave the GPU usable.
 
-    What to do: Drain the node. For a reset, stop everything that uses the GPU, then run `sudo nvidia-smi
-    --gpu-reset -i <address>`; on boards with NVSwitches before Hopper, all GPUs are reset together, without
-    `-i`. For a reboot, or if the reset fails, restart the node. If the error comes again, run NVIDIA's field
-    diagnostic and attach the output of `sudo nvidia-bug-report.sh` to the ticket.
+    What to do: In a cluster, drain the node first. For a reset, stop everything that uses the GPU, and run
+    `sudo nvidia-smi --gpu-reset -i <address>`; if that fails, if the GPU needs a reboot, or if `nvidia-smi`
+    does not list it, as after Xid 79, restart the machine. On boards with NVSwitches before Hopper, all GPUs
+    are reset together, without `-i`. If the error comes again, look at the GPU's power supply, cooling, slot
+    and riser, run NVIDIA's field diagnostic, and attach the output of `sudo nvidia-bug-report.sh` to the
+    ticket.
 
     Why: The driver marks a GPU whose memory or firmware it can no longer trust, and refuses new work on it.
     `nvidia-smi` shows whether it still is marked. The kernel log has no line about a reset, so an old Xid
@@ -74,6 +76,7 @@ def gpu_needs_reset(node: Node, gpu: PciGpu) -> Outcome:
 
 
 _RESTART = (
-    "Drain the node, and restart it: a reset does not bring this GPU back. If a restart does not either, "
+    "Restart the machine (in a cluster, drain it first): a reset does not bring this GPU back. If a restart "
+    "does not either, "
     "remove the power of the whole machine for a minute; if the GPU stays away, it needs service."
 )

@@ -45,9 +45,9 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     block every program that registers memory in it, whatever the host can do.
 
     What to do: On a host, put `* - memlock unlimited` and `root - memlock unlimited` in a file in
-    /etc/security/limits.d/, and set LimitMEMLOCK=infinity in the units that start jobs, such as slurmd and
-    containerd. Then log in again, and restart these units: what runs keeps its limit. Start a container
-    with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; in Kubernetes, give the pod the capability IPC_LOCK.
+    /etc/security/limits.d/, and LimitMEMLOCK=infinity in the units that start jobs: slurmd, LSF's sbatchd,
+    PBS's pbs_mom, containerd. Then log in again, and restart these units: what runs keeps its limit. Start
+    a container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; a pod gets the capability IPC_LOCK.
 
     In a job of Slurm: the limit is that of the shell that submits it, and at most the hard limit of slurmd:
     put `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, in place of any `PropagateResourceLimits`,

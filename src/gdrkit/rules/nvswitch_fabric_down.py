@@ -40,11 +40,12 @@ def nvswitch_fabric_down(node: Node, gpu: PciGpu) -> Outcome:
     How to tell: `nvidia-smi -q` prints, under Fabric, a State other than Completed, or a Status other than
     Success. On A100, where it prints N/A, `systemctl status nvidia-fabricmanager` is not `active`.
 
-    What to do: Start Fabric Manager with `sudo systemctl enable --now nvidia-fabricmanager`. Its version
-    must be exactly that of the driver: `nv-fabricmanager --version` and `cat /proc/driver/nvidia/version`.
-    On B200 and newer it also needs nvlsm and ib_umad. If it fails, /var/log/fabricmanager.log says why;
-    after a fatal SXid in the kernel log, reset all GPUs together or restart the node. In a virtual machine,
-    Fabric Manager runs on the host or in a service machine.
+    What to do: Look at `systemctl status nvidia-fabricmanager`. If it is inactive, start it with `sudo
+    systemctl enable --now nvidia-fabricmanager`. If it failed, the status and /var/log/fabricmanager.log say
+    why: its version must be exactly that of the driver (`nv-fabricmanager --version`, `cat
+    /proc/driver/nvidia/version`), and on B200 and newer it needs nvlsm and ib_umad. After a fatal SXid in
+    the kernel log, reset all GPUs together or restart the node. In a virtual machine, Fabric Manager runs on
+    the host or in a service machine; the trays of GB200 and GB300 have none (mnnvl-fabric-incomplete).
 
     Why: Fabric Manager programs the switches at each start and tells every GPU. It is not installed, not
     started, of another version than the driver, or a switch or link is broken.

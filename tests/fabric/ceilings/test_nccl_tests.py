@@ -84,6 +84,17 @@ def test_a_run_far_below_healthy_ones_is_disturbed(machine, program, nodes, busb
 
 
 @pytest.mark.parametrize(
+    ("busbw", "gpu", "slow"),
+    [(20.95, "NVIDIA GB10", True), (23.74, "NVIDIA GB10", False), (20.95, "NVIDIA L4", False)],
+)
+def test_two_sparks_are_held_against_what_their_makers_test_asks_for(busbw, gpu, slow):
+    """As `gdr explain` does. github.com/NVIDIA/dgx-spark-playbooks/issues/25 and pull/103."""
+    spark = node(1, 1, NetworkPort(rate_gbit_per_s=200, link_layer="Ethernet"))
+    text = nccl("all_gather", busbw, sizes=(GIB, 2 * GIB, 4 * GIB)).replace("] GPU", f"] {gpu}")
+    assert ("something else limits this one" in " ".join(only(spark, text).sentences)) is slow
+
+
+@pytest.mark.parametrize(
     "program, size", [("all_reduce", 1 << 28), ("alltoall", 4 * GIB), ("reduce", 4 * GIB)]
 )
 def test_no_lower_bound_is_stated_for_what_no_published_run_tells(program, size):

@@ -175,7 +175,51 @@ def test_explain_says_what_the_check_of_a_dockerfile_says(
     file.write_text("FROM scratch\nENV NCCL_DEBUG=INFO NCCL_P2P_LEVEL=SYS\n")
 
     assert main(["explain", str(file)]) == 3
-    assert "settings: no faults" in " ".join(capsys.readouterr().out.split())
+    assert "settings: no known faults" in " ".join(capsys.readouterr().out.split())
+
+
+SCRIPTS = [
+    ("ulimit -l 64\nexport NCCL_DEBUG=INFO\n", "memlock-limit", "warning"),
+    ("ulimit -S -l 65536\nexport NCCL_DEBUG=INFO\n", "memlock-limit", "note"),
+    ("ulimit -l unlimited\nexport NCCL_DEBUG=INFO\n", "", ""),
+    ("# ulimit -l 64\nulimit -n 64\nexport NCCL_DEBUG=INFO\n", "", ""),
+    ("export NCCL_SOCKET_IFNAME=lo\n", "wrong-value", "warning"),
+    ("export NCCL_SOCKET_IFNAME==lo\n", "wrong-value", "warning"),
+    ("export NCCL_SOCKET_IFNAME=lom1\n", "", ""),
+    ("export NCCL_SOCKET_IFNAME=^lo\n", "", ""),
+    ("export NCCL_IB_HCA=roceP1p1s0\nexport NCCL_IB_GID_INDEX=0\n", "gid-index-wrong", "warning"),
+    ("export NCCL_IB_HCA=roceP1p1s0\nexport NCCL_IB_GID_INDEX=3\n", "", ""),
+    ("export NCCL_IB_HCA=mlx5_0\nexport NCCL_IB_GID_INDEX=0\n", "", ""),  # may be InfiniBand
+]
+
+
+@pytest.mark.parametrize(("text", "code", "severity"), SCRIPTS)
+def test_what_keeps_a_job_on_one_host_or_from_locking_memory_is_a_fault(text: str, code: str, severity: str):
+    found = check(f"#!/bin/bash\n#SBATCH -N 2\n{text}srun python train.py\n".encode(), "job.sbatch").faults
+    assert [(one.code, one.severity) for one in found] == ([(code, severity)] if code else [])
+
+
+@pytest.mark.parametrize("text", [one[0] for one in SCRIPTS])
+@pytest.mark.parametrize("head", ["#!/bin/bash\n", "#SBATCH -N 2\n", "#PBS -l select=2\n", "#BSUB -n 8\n"])
+def test_explain_says_of_a_script_what_the_check_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, head: str
+):
+    file = tmp_path / "job.sh"
+    file.write_text(f"{head}{text}srun python train.py\n")
+    code = main(["config", "check", str(file)])
+    faults = [line.partition(": ")[2].split(": ")[-1] for line in capsys.readouterr().out.splitlines()]
+
+    assert main(["explain", str(file)]) == (code or 3)
+    page = " ".join(capsys.readouterr().out.split())
+    assert all(fault in page for fault in faults)
+    assert "gdr config check" in page.partition("How sure")[0]
+
+
+def test_a_script_with_what_it_printed_is_an_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "job.sh"
+    file.write_text(f"#!/bin/bash\n{SCRIPTS[0][0]}$ ./run\nCouldn't allocate MR with error=12\n")
+    main(["explain", str(file)])
+    assert "gdr config check" not in capsys.readouterr().out.partition("How sure")[0]
 
 
 POLICY_PATCH = """apiVersion: nvidia.com/v1

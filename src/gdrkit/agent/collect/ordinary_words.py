@@ -100,21 +100,21 @@ _WORDS = """
     layer layers layout layouts ldconfig least leave leaves legacy legacypeermem legend length letter level
     levels libcuda libcudart libcufile libcurl libefa libfabric libgdrapi libibmad libibumad libibverbs
     libkmod libnccl libnixl libnvidia libnvshmem libpod libraries library librdmacm libstdc libtorch libucp
-    libucs libuct libucx license likely limit limited limitmemlock limits lines linkage linkonce links linux
-    listed listen lists little livepatch lnkcap lnksta loadconf loaded loadedmodule loader loaderinfo
-    loading loads local localized localrank localranks localread locate lockdown locked logged longer looked
-    looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci ltige lustre machine machineconfig
-    machineconfiguration machined machines magic major makefile makes malformed manage managed management
-    manager manifest manifests mappable mapped mapping mappings marking marks master match matches matching
-    matter mauvaise maxpayload maxreadreq maxrss maxwell mcount means meant meanwhile measure measured
-    median mellanox memcg meminfo memlimit memlock memoria memory memorypeer merge merged mergeddev merging
-    message messages metadata metal methods microsoft migrate minimum minor minute minutes mirror mismatch
-    mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart mnnvl mnnvlenable
-    mobile model models modify modinfo modpost modprobe module modules modulo modversion modversions mofed
-    moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mounted mountinfo mpcomm
-    mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple mustrunas named names namespace
-    namespaces ncclcommqueryproperties ncclcommregister nccldebuglog nccldevcommrequirements ncclgetlevel
-    ncclgetsystemid ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport
+    libucs libuct libucx license likely limit limited limitmemlock limits lines linkage linkonce links
+    linkup linux listed listen lists little livepatch lnkcap lnksta loadconf loaded loadedmodule loader
+    loaderinfo loading loads local localized localrank localranks localread locate lockdown locked logged
+    longer looked looks lookup losing lowest lscpu lsinitramfs lsinitrd lsmod lspci ltige lustre machine
+    machineconfig machineconfiguration machined machines magic major makefile makes malformed manage managed
+    management manager manifest manifests mappable mapped mapping mappings marking marks master match
+    matches matching matter mauvaise maxpayload maxreadreq maxrss maxwell mcount means meant meanwhile
+    measure measured median mellanox memcg meminfo memlimit memlock memoria memory memorypeer merge merged
+    mergeddev merging message messages metadata metal methods microsoft migrate minimum minor minute minutes
+    mirror mismatch mismatched misread missed misses missing mistaken mitigation mixed mkeys mlock mlopart
+    mnnvl mnnvlenable mobile model models modify modinfo modpost modprobe module modules modulo modversion
+    modversions mofed moire moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mounted
+    mountinfo mpcomm mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple mustrunas named
+    names namespace namespaces ncclcommqueryproperties ncclcommregister nccldebuglog nccldevcommrequirements
+    ncclgetlevel ncclgetsystemid ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport
     ncclibgetgidindex ncclibinit ncclibinitdevices ncclibmakevdeviceinternal ncclibrocegetversionnum
     ncclloadparam ncclnet ncclnetinit ncclshmopen ncclsocketinit nccltopoaddcpu nccltopoaddnic
     nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr nccltopocomputepaths nccltopofillnet
@@ -169,35 +169,35 @@ _WORDS = """
     should showconfig shown shows shstrndx signal signature signaturecheck signatures signaturestate signed
     signer signers signing silence simplify since single singularity sizes skipped skipping skips sleep
     slingshot slots slower slurm slurmctld slurmd slurmstepd small smaller sndbuf socket
-    socketfinalizeaccept socketpollconnect sockets socketstartconnect softdep software something soportada
-    soportado sortie source sources space sparc spark specific specified specify specifying spectre spectrum
-    speed spelled split spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack staged stages staging
-    stale start started starting starts startup startupprobe state states static station statistic stats
-    status statx stdbuf stdout steering stepid steps still stopped stops storage store strace stream
-    strerror string strings stripped struct structure structures stubs stuck subnet subordinate subsys
-    subsystem succeded succeeded success successfully sufficient suportada suportado suporte support
-    supportata supportato supported supports suppressed switch symbol symbolic symbols symmetric symtab
-    symvers syndrom sysadmin sysfs sysimage syslog system systemctl systemd systems table tables taint
-    tainted tainting taints taken takes takiego talked talos talosctl tarball target tasks tasksize tclass
-    tcpstore tcptransport technologies tegra template tempo temporairement temporalmente temporaneamente
-    temporariamente temporarily temporary termin terminated terminating termination tesla testcases tested
-    testmgr tests their theirs themselves there therefore these things third those thread threads three
-    thresh threshold through tiempo timed timeout times titan tmpfs together toolkit tools topology
-    topologyd torage torch torchcomms torchrun total touch touches trace traditional traffic trailer trained
-    trainer transblk transfer transfers translates translating transport transports traps treats tried tries
-    trouble troubleshooting truncated trust trusted trustedkey trying turing turned turns twice typed types
-    ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname unauthorized unavailable unbound
-    uncontained uncorrect uncorrectable undefined under understood uneven unexpected unhealthy units unknown
-    unless unlimited unload unloaded unplugged unquote unreachable unrecognized unrecovered unregister
-    unregistered unset unsigned unspecified unsupported unterst until unversioned update updates upstreamfwd
-    usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users userspace ushort using
-    usually utils uuids uverbs valid validate validatedriver validating validation validator validity valido
-    value values variable variables variant vendor vendors verbindung verbose verbs verif verification
-    verified verify vermagic version versions verzeichnis victim video violates violation virtio virtual
-    virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile volta volume
-    vulnerabilities vulnerable waited waitforworkers waiting waits walltime wanted wants warned warning
-    wartezeit watchdog weakdep whatever wheel where whereabouts whether which while whole whose width window
-    wireless wireup without words worked working worknccl works workstation would wrapper write
-    writeresultfooter writes wrong xceeded xlarge zasoby zeros
+    socketfinalizeaccept socketpollconnect sockets socketstartconnect softdep software soldered something
+    soportada soportado sortie source sources space sparc spark specific specified specify specifying
+    spectre spectrum speed spelled split spreads squashfs sqvvh srcrank srcvalid srcversion sriov stack
+    staged stages staging stale start started starting starts startup startupprobe state states static
+    station statistic stats status statx stdbuf stdout steering stepid steps still stopped stops storage
+    store strace stream strerror string strings stripped struct structure structures stubs stuck subnet
+    subordinate subsys subsystem succeded succeeded success successfully sufficient suportada suportado
+    suporte support supportata supportato supported supports suppressed switch symbol symbolic symbols
+    symmetric symtab symvers syndrom sysadmin sysfs sysimage syslog system systemctl systemd systems table
+    tables taint tainted tainting taints taken takes takiego talked talos talosctl tarball target tasks
+    tasksize tclass tcpstore tcptransport technologies tegra template tempo temporairement temporalmente
+    temporaneamente temporariamente temporarily temporary termin terminated terminating termination tesla
+    testcases tested testmgr tests their theirs themselves there therefore these things third those thread
+    threads three thresh threshold through tiempo timed timeout times titan tmpfs together toolkit tools
+    topology topologyd torage torch torchcomms torchrun total touch touches trace traditional traffic
+    trailer trained trainer transblk transfer transfers translates translating transport transports traps
+    treats tried tries trouble troubleshooting truncated trust trusted trustedkey trying turing turned turns
+    twice typed types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname unauthorized
+    unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven unexpected
+    unhealthy units unknown unless unlimited unload unloaded unplugged unquote unreachable unrecognized
+    unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until unversioned
+    update updates upstreamfwd usable usage usehostmofed usenvidiadrivercrd useprecompiled userguide users
+    userspace ushort using usually utils uuids uverbs valid validate validatedriver validating validation
+    validator validity valido value values variable variables variant vendor vendors verbindung verbose
+    verbs verif verification verified verify vermagic version versions verzeichnis victim video violates
+    violation virtio virtual virtualbox virtualization virtualtopology visible vmlinu vmlinux vmlinuz vmware
+    volatile volta volume vulnerabilities vulnerable waited waitforworkers waiting waits walltime wanted
+    wants warned warning wartezeit watchdog weakdep whatever wheel where whereabouts whether which while
+    whole whose width window wireless wireup without words worked working worknccl works workstation would
+    wrapper write writeresultfooter writes wrong xceeded xlarge zasoby zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())

@@ -76,6 +76,12 @@ def describe_limit(limit: Limit) -> str:
     return f"{NAMES.get(limit.name, limit.name)} {limit.subject}"
 
 
+NO_CEILING = (
+    "The ceiling of this run is not known: this node shows no port and link that limit it. If it was"
+    " measured on another node, name that one, or a bundle of it: `gdr estimate TARGET --measured FILE`."
+)
+
+
 def judged(
     what: str,
     gb_per_s: float,
@@ -89,7 +95,7 @@ def judged(
         down = f"On this node {describe_limit(tightest)} is down: its ceiling is not known."
         return reading(what, gb_per_s, sentences=(*sentences, down))
     if ceiling is None or tightest is None:
-        return reading(what, gb_per_s, sentences=(*sentences, "The ceiling of this run is not known."))
+        return reading(what, gb_per_s, sentences=(*sentences, NO_CEILING))
     share = gb_per_s / ceiling.high_gb_per_s
     return reading(
         what,

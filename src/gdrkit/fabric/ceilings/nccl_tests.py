@@ -20,6 +20,8 @@ from gdrkit.fabric.ceilings.interval import Interval, between
 from gdrkit.fabric.ceilings.measured_rate import ROUNDING, MeasuredRate, judged, plateau, reading
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks
 from gdrkit.fabric.ceilings.path_rates import path_rates
+from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
+from gdrkit.facts.gpu_ids import is_integrated_name
 from gdrkit.formats.nccl_tests import NcclTest, Timing
 
 NEAREST = (CommonPoint.SWITCH, CommonPoint.ROOT_COMPLEX, CommonPoint.UNKNOWN, CommonPoint.SOCKETS)
@@ -200,7 +202,10 @@ def _tuned(run: NcclTest, ring: Interval) -> Interval:
         return ring
     if not large or run.program not in RING_OPERATIONS:
         return between(0.0, ring.high_gb_per_s)
-    return between(min(ring.low_gb_per_s, ring.high_gb_per_s * TUNED_SHARE), ring.high_gb_per_s)
+    low = ring.high_gb_per_s * TUNED_SHARE
+    if len(run.hosts) == 2 and all(is_integrated_name(rank.product) for rank in run.ranks):
+        low = max(low, NCCL_TEST_GB_PER_S)
+    return between(min(ring.low_gb_per_s, low), ring.high_gb_per_s)
 
 
 # -- which paths such a rate fits -------------------------------------------------------------------

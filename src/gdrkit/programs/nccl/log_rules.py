@@ -222,7 +222,11 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     Layer.APPLICATION,
     per=logs,
     default_status=Status.WARNING,
-    reported_by=(DecidingCommand("ping", "no answer from the peer over the interface of this NIC"),),
+    reported_by=(
+        DecidingCommand(
+            "ping -I INTERFACE ADDRESS", "no answer from the peer over the interface of this NIC"
+        ),
+    ),
     cost="The job stops after about a minute of retries. The direct path is not the cause.",
     references=(f"{GUIDE}#nccl-cross-nic", f"{GUIDE}#nccl-ib-hca"),
 )

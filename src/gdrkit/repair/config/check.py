@@ -6,7 +6,7 @@ import functools
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from gdrkit.node import Node
 from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of, unread_lines
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument, fault_at
+from gdrkit.repair.config.job_scripts import limit_faults
 from gdrkit.repair.config.node_check import Setting, module_faults
 from gdrkit.repair.config.node_effects import effect_faults
 from gdrkit.repair.config.node_plugins import plugin_faults
@@ -109,7 +110,7 @@ def check(
         given = tuple(literal(settings))
         out += _of_settings(text, given, out, shown)
         read = {(name, value) for _, name, value in given}
-        out += islice(unread_faults(text, read, variables), MOST_FAULTS)
+        out += chain(islice(unread_faults(text, read, variables), MOST_FAULTS), limit_faults(text))
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
     parts = _documents(found, settings)

@@ -79,7 +79,7 @@ class CheckedFile(Struct, frozen=True):
         if self.is_not_judged:
             return f"{self.file}: {kinds}"
         counts = [(sum(f.severity == severity for f in self.faults), severity) for severity in SEVERITIES]
-        totals = ", ".join(_counted(*one) for one in counts if one[0]) or "no faults"
+        totals = ", ".join(_counted(*one) for one in counts if one[0]) or "no known faults"
         return f"{self.file}: {kinds}: {totals}"
 
     def document(self) -> dict[str, object]:

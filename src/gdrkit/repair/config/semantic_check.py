@@ -25,6 +25,7 @@ from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.boot_check import MODPROBE, boot_faults, kind_of
 from gdrkit.repair.config.fault import ConfigFault, fault_at, not_shown
+from gdrkit.repair.config.job_scripts import GID_INDEX, HCA, address_faults
 from gdrkit.repair.config.plugin_config import plugin_faults
 from gdrkit.repair.config.pod_settings import runs_mpi
 from gdrkit.rules.manifest_invalid import ROLE
@@ -268,9 +269,8 @@ def as_meant(found: Iterator[ConfigFault], name: str, *, of_mpi: bool) -> Iterat
         yield fault
 
 
-HCA = "NCCL_IB_HCA"
 NOTHING: Mapping[str, str] = MappingProxyType({})
-NAMES_PATH = (HCA, "NCCL_IB_GID_INDEX", "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
+NAMES_PATH = (HCA, GID_INDEX, "NVSHMEM_HCA_LIST", "UCX_NET_DEVICES")
 """Variables of which a wrong value names no device or no address; a script may compute them."""
 TURNED = ("0", "1", "n")
 """Values that turn a switch of a program off, whichever way it is meant."""
@@ -315,6 +315,7 @@ def setting_faults(
         yield fault_at(
             line, "hca-not-selected", where, seen, f"{other} as well, if this is a Spark", "warning"
         )
+    yield from address_faults(line, name, value, where, shown)
     if right := meant(name):
         yield fault_at(line, "unknown-key", where, "NCCL reads no variable of this name", right, "warning")
     if (life := life_of(name)) is not None:
