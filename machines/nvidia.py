@@ -5,7 +5,7 @@ Formats: NVIDIA open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; `nvidia-
 from __future__ import annotations
 
 from machines import health, pci, rack
-from machines.distance import own
+from machines.distance import own, refused
 from machines.machine import Driver, Function, Machine
 from machines.tree import Tree
 
@@ -100,7 +100,12 @@ def in_use(machine: Machine) -> list[Function]:
     usable = [gpu for gpu in served(machine) if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]
     usable = [gpu for gpu in usable if health.works(gpu) and not gpu.excluded]
     hardware = [nic for nic in machine.nics if nic.nic]
-    near = [nic for gpu in usable for nic in own(machine, gpu, hardware)] if hardware else []
+    near = [
+        nic
+        for gpu in (usable if hardware else [])
+        for nic in own(machine, gpu, hardware)
+        if not refused(machine, gpu, [nic])  # nv-dmabuf.c, nv_dma_buf_attach()
+    ]
     return list({nic.address: nic for nic in near if nic.state == "ACTIVE"}.values())
 
 

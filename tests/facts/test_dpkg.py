@@ -85,6 +85,16 @@ def test_any_bytes_are_searched_without_an_error(data):
     assert len(dict(found)) == len(set(found))
 
 
+@pytest.mark.parametrize("name", [b"libnccl\xe82", b"libnccl2\xed\xa0\x80", "libnccl\u00b2".encode()])
+def test_a_name_that_no_package_has_makes_the_list_unreadable(name):
+    """dpkg itself reads no such file. Once such a name ended gdr with a KeyError."""
+    with pytest.raises(EvidenceMissing) as caught:
+        versions(Node(MemoryHost({STATUS: RECORDS.replace(b"libnccl2", name)})))
+    assert caught.value.missing.why is MissingReason.GARBLED
+    described = RECORDS.replace(b"of no concern", "f\u00fcr alle".encode())
+    assert dict(versions(Node(MemoryHost({STATUS: described})))) == dict(versions(node()))
+
+
 def test_versions_equal_those_of_dpkg_query():
     """dpkg-query on this machine is the second source."""
     if shutil.which("dpkg-query") is None:

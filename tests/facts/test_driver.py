@@ -114,6 +114,20 @@ def test_an_excerpt_of_modinfo_without_the_licence_shows_no_flavour():
         driver_flavour(node)
 
 
+@pytest.mark.parametrize(
+    ("banner", "letters", "flavour"),
+    [(OPEN, "OE", "open"), (OPEN, "O", "open"), (CLOSED, "POE", "proprietary"), (OPEN, "", "open")],
+)
+def test_a_banner_that_the_taint_contradicts_shows_no_flavour(banner: str, letters: str, flavour: str):
+    line = "nvidia 14299136 2 nvidia_uvm, Live 0xffff"
+    files = {"proc/driver/nvidia/version": banner, "proc/modules": f"{line} ({letters})\n"}
+    assert driver_flavour(Node(MemoryHost(files))) == flavour
+    files["proc/modules"] = f"{line} ({'O' if 'P' in letters else 'PO'})\n"
+    with pytest.raises(EvidenceMissing) as caught:
+        driver_flavour(Node(MemoryHost(files)))
+    assert caught.value.missing.why is MissingReason.UNDECIDED
+
+
 def test_parameters_lose_their_quotes():
     text = 'ResmanDebugLevel: 4294967295\nRegistryDwords: "a=1;b=2"\nRmMsg: ""\n'
     node = Node(MemoryHost({"proc/driver/nvidia/params": text}))

@@ -235,6 +235,31 @@ def test_ucx_shows_its_version_in_three_sources(host: MemoryHost):
     assert ucx_version(Node(host)) == "1.17.0"
 
 
+@pytest.mark.parametrize("version", ["1.99999999999999999999.1", "99999999999999999999.12.1", "1.17"])
+def test_what_is_no_version_of_ucx_is_not_read(version: str):
+    files = {f"{LIB}/pkgconfig/ucx.pc": UCX_PC.replace("1.17.0", version)}
+    printed = {UCX_INFO.argv: "# Library version: 1.12.1\n"}
+    assert ucx_version(Node(MemoryHost(files, commands=printed))) == "1.12.1"
+    with pytest.raises(EvidenceMissing):
+        ucx_version(Node(MemoryHost(files)))
+
+
+def test_where_ucx_info_contradicts_the_file_of_its_folder_the_version_is_not_known():
+    def seen(printed: str, source: str = "bundle") -> str:
+        files, commands = {f"{LIB}/pkgconfig/ucx.pc": UCX_PC}, {UCX_INFO.argv: printed}
+        host = MemoryHost(files, commands=commands)
+        host.source = source
+        return ucx_version(Node(host))
+
+    other = f"# Library version: 1.12.1\n# Library path: /{LIB}/libucs.so.0\n"
+    with pytest.raises(EvidenceMissing, match=r"ucx[.]pc, ucx_info -v.*undecided"):
+        seen(other)
+    assert seen(other.replace("1.12.1", "1.17.0")) == "1.17.0"
+    assert seen(other.replace(f"/{LIB}/", "/opt/hpcx/ucx/lib/")) == "1.17.0"  # another copy
+    assert seen("# Library version: 1.12.1\n") == "1.17.0"  # of which folder is not known
+    assert seen(other, "live") == "1.17.0"  # no program is started for this
+
+
 def test_no_ucx_is_absent_and_one_that_was_not_collected_is_not():
     with pytest.raises(EvidenceAbsent):
         ucx_version(Node(MemoryHost(complete=True)))

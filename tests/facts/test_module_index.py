@@ -18,7 +18,7 @@ from gdrkit.facts.module_index import (
 )
 from gdrkit.facts.module_lookup import aliases
 from gdrkit.node import Node
-from tests.index_builder import with_indexes
+from tests.index_builder import index, with_indexes
 from tests.memory_host import MemoryHost
 
 K = "6.1.0-56-amd64"
@@ -42,6 +42,22 @@ def test_dashes_in_a_file_name_are_underscores_in_the_modules() -> None:
     assert module_path(node, "nvidia_peermem") == f"{D}/updates/dkms/nvidia-peermem.ko"
     assert module_path(node, "nvidia-peermem") == f"{D}/updates/dkms/nvidia-peermem.ko"
     assert module_path(node, "nvidia") == f"{D}/kernel/drivers/video/nvidia.ko.zst"
+
+
+@pytest.mark.parametrize("path", ["updates/dkms/mlx5_core.ko", "updates/dkms/nvidia-peermem2.ko"])
+def test_a_file_under_the_name_of_another_module_is_no_entry_of_depmod(path: str) -> None:
+    """depmod takes the name from the file; a damaged index once named a module that nothing judges."""
+    for file, is_read in (
+        (path, False),
+        ("extra/nvidia-peermem.ko.xz", True),
+        ("a/nvidia-peermem.b.ko", True),
+    ):
+        node = a_node({f"{D}/modules.dep.bin": index({"nvidia_peermem": f"{file}: kernel/ib_core.ko"})})
+        if is_read:
+            assert module_path(node, "nvidia_peermem") == f"{D}/{file}"
+            continue
+        with pytest.raises(EvidenceMissing, match=r"modules\.dep\.bin.*garbled"):
+            module_path(node, "nvidia_peermem")
 
 
 def test_dependencies_come_in_the_order_of_loading() -> None:

@@ -78,6 +78,8 @@ UEVENT = "PCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SUBSYS_ID=10DE:16C1\n"
         ("16C1", "16C1:1"),
         ("30200", "3O200"),
         ("30200", "1030200"),
+        ("30200", "302"),  # the kernel prints four digits at least
+        ("PCI_CLASS=30200\n", ""),
     ],
 )
 def test_a_function_whose_numbers_no_kernel_prints_is_not_read(old, new):
@@ -86,6 +88,42 @@ def test_a_function_whose_numbers_no_kernel_prints_is_not_read(old, new):
     assert pci.devices(Node(MemoryHost({place: UEVENT})))[0].device == "2330"
     with pytest.raises(EvidenceMissing, match="garbled"):
         pci.devices(Node(MemoryHost({place: UEVENT.replace(old, new)})))
+
+
+MODALIAS = "MODALIAS=pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("10DE:2330", "10D5:2330"), ("10DE:2330", "10DE:2336"), ("30200", "20200")]
+)
+def test_a_function_whose_numbers_contradict_its_modalias_is_not_read(old, new):
+    place = f"sys/bus/pci/devices/{GPU}/uevent"
+    assert len(pci.gpus(Node(MemoryHost({place: UEVENT + MODALIAS})))) == 1
+    with pytest.raises(EvidenceMissing, match="garbled"):
+        pci.gpus(Node(MemoryHost({place: UEVENT.replace(old, new) + MODALIAS})))
+
+
+def test_a_uevent_that_names_another_function_is_not_read():
+    place = f"sys/bus/pci/devices/{GPU}/uevent"
+    assert len(pci.gpus(Node(MemoryHost({place: f"{UEVENT}PCI_SLOT_NAME={GPU}\n"})))) == 1
+    with pytest.raises(EvidenceMissing, match="garbled"):
+        pci.gpus(Node(MemoryHost({place: f"{UEVENT}PCI_SLOT_NAME={NIC}\n"})))
+
+
+def test_beside_a_function_that_cannot_be_read_the_gpus_that_the_driver_lists_may_not_be_all():
+    """One that fell off the bus is in no list of the driver; lspci lists it too."""
+    files = {
+        f"sys/bus/pci/devices/{GPU}/uevent": UEVENT,
+        "sys/bus/pci/devices/0000:2b:00.0/uevent": UEVENT.replace("PCI_ID", "PCI_"),
+        f"proc/driver/nvidia/gpus/{GPU}/information": "Model: NVIDIA H100\n",
+    }
+    with pytest.raises(EvidenceMissing, match=r"2b:00[.]0/uevent.*garbled"):
+        pci.gpus(Node(MemoryHost(files)))
+
+    printed = "".join(
+        f"{place} 3D controller [0302]: NVIDIA [10de:2330]\n" for place in (GPU, "0000:2b:00.0")
+    )
+    assert len(pci.gpus(Node(MemoryHost(files, commands={LSPCI: printed})))) == 2
 
 
 @pytest.mark.parametrize(

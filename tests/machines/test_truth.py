@@ -10,6 +10,7 @@ from machines.distance import distance, own
 from machines.kernels import KERNELS
 from machines.loading import EXEC, INVALID, NOT_FOUND, NOT_PERMITTED, REJECTED, UNKNOWN_SYMBOL, modprobe
 from machines.machine import Libraries, Machine, Ofed, Peermem
+from machines.nvidia import in_use
 from machines.truth import judge
 
 from machines import draw
@@ -192,3 +193,14 @@ def test_the_cause_is_what_stops_most_gpus_and_of_two_such_the_lowest(down, caus
             nic.state = "DOWN"
 
     assert {"driver-not-loaded", "port-down"} & judge(machine).headline == {cause}
+
+
+def test_no_job_has_memory_attached_that_the_driver_refuses_to_attach():
+    """nv_dma_buf_attach() asks nv_grdma_pci_topology_supported(); so a refused pair is never in use."""
+    made = next(
+        found
+        for number in range(400)
+        if (found := case(number, 0, "Altra without a common switch")).healthy.in_use
+        and in_use(found.healthy)
+    )
+    assert made.machine.in_use and in_use(made.machine) == []

@@ -124,7 +124,8 @@ BLACKWELL = {f"{GPU}/{name}": lambda text: text.replace("2330", "2bb5") for name
 PROPRIETARY = {
     "proc/driver/nvidia/version": lambda text: text.replace(
         "Open Kernel Module for x86_64", "x86_64 Kernel Module"
-    )
+    ),
+    "proc/modules": lambda text: text.replace("(O", "(PO"),
 }
 
 

@@ -66,7 +66,8 @@ class TestNicMissing:
         outline = "".join([*rails(3), rail(3, nic="")])
         nic = machine(outline).resolve("sys/bus/pci/devices/0000:14:00.0")
         unread = {f"{nic}/uevent": "\n"}  # of one function, and the list of all is unknown
-        node = machine(outline, files=BARE_METAL | listed | unread)
+        excerpt = "14:00.0 Infiniband controller [0207]: Mellanox Technologies MT2910 [15b3:1021]\n"
+        node = machine(outline, files=BARE_METAL | listed | unread, commands={("lspci", "-nnvvv"): excerpt})
 
         assert {gpu.device_id for gpu in gpus(node)} == {""}
         assert [type(outcome) for outcome in outcomes(node, nic_missing)] == [Passed] * 3 + [expected]

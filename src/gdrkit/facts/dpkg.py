@@ -30,16 +30,19 @@ _USUAL = b"\nStatus: install ok installed\n"
 
 class DpkgVersions(Mapping[str, str]):
     """The version of each installed package. A record of the status file is read when it is asked for, since
-    few of thousands are needed."""
+    few of thousands are needed. Raises FormatError for a name that no package has: dpkg then reads none,
+    lib/dpkg/pkg-spec.c, pkg_name_is_illegal()."""
 
     def __init__(self, status: bytes) -> None:
         self._status = status
-        self._starts: dict[bytes, int] = {}
+        self._starts: dict[str, int] = {}
         for found in re.finditer(rb"\nPackage: (\S+)\n", status):
-            self._starts.setdefault(found[1], found.start())
+            if not found[1].isascii():
+                raise FormatError(f"not the name of a package: {found[1]!r}")
+            self._starts.setdefault(found[1].decode(), found.start())
 
     def __getitem__(self, name: str) -> str:
-        version = self._version(self._starts[name.encode()])
+        version = self._version(self._starts[name])
         if version is None:
             raise KeyError(name)
         return version[1].decode("utf-8", "replace")
@@ -58,7 +61,7 @@ class DpkgVersions(Mapping[str, str]):
     def __iter__(self) -> Iterator[str]:
         for package, start in self._starts.items():
             if self._version(start) is not None:
-                yield package.decode("utf-8", "replace")
+                yield package
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -24,7 +24,7 @@ from gdrkit.facts.peer_memory import (
 from gdrkit.facts.symvers import PEER_API, Symvers, symvers_seen_by_driver_build
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import integer
-from gdrkit.node import Node, fact, first_collected, first_of, likely
+from gdrkit.node import Node, fact, first_collected, first_of, if_missing, likely
 
 __all__ = [
     "DRIVER",
@@ -134,7 +134,7 @@ def driver_flavour(node: Node) -> str:
     """Whether the loaded nvidia module is "open" or "proprietary". Raises EvidenceAbsent if none is loaded.
 
     A proprietary licence taints the kernel with P: Linux kernel/module/main.c, Documentation/admin-guide/
-    tainted-kernels.rst.
+    tainted-kernels.rst. Raises EvidenceMissing where the banner and the taint contradict each other.
     """
 
     def banner() -> str:
@@ -151,7 +151,11 @@ def driver_flavour(node: Node) -> str:
             raise EvidenceAbsent(Missing(PROC_VERSION, MissingReason.ABSENT, f"cat /{PROC_VERSION}"))
         return disk_driver_flavour(node)
 
-    return first_of(banner, taint, likely(node, module_license))
+    found = first_of(banner, taint, likely(node, module_license))
+    if found != if_missing(found, taint):
+        ask = f"cat /{PROC_VERSION}; grep ^{DRIVER} /proc/modules"
+        raise EvidenceMissing(Missing(f"{PROC_VERSION}, proc/modules", MissingReason.UNDECIDED, ask))
+    return found
 
 
 @fact

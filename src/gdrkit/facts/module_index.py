@@ -176,10 +176,13 @@ def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
         if error.missing.why in (MissingReason.ABSENT, MissingReason.GARBLED):  # whatever the text lists
             raise
         return _line_of_text(node, name)
-    line = index.search(canonical(name))
+    line, path = index.search(canonical(name)), index_file(node, "dep")
     if line is None:
-        raise _not_listed(node, index_file(node, "dep"), name)
+        raise _not_listed(node, path, name)
     own, colon, needed = line.encode("utf-8", "replace").partition(b":")
+    if canonical(_file_name(own).partition(b".")[0].decode("utf-8", "replace")) != canonical(name):
+        node.cite(path, canonical(name), line)  # depmod names it by its file: kmod_module_new_from_path()
+        raise FormatError(f"{canonical(name)} is not the name of its file")
     return tuple(found.decode("utf-8", "replace") for found in (own, *_needed(needed if colon else b"")))
 
 

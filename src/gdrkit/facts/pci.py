@@ -19,7 +19,7 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
-from gdrkit.node import Node, fact, first_collected, if_missing
+from gdrkit.node import Node, fact, first_collected, if_missing, lacking
 
 if TYPE_CHECKING:
     from gdrkit.facts.pci_text import TextDevice
@@ -34,8 +34,9 @@ _ADDRESS = regex(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.AS
 """Any other name did not come from a kernel, and would end up in commands: drivers/pci/probe.c."""
 _IDS = regex(r"[0-9a-f]{4}:[0-9a-f]{4}", re.ASCII)
 _CLASS = regex(r"[0-9a-f]{6}", re.ASCII)
-"""As the kernel prints them; what reads a number from them relies on it. Source: drivers/pci/pci-driver.c,
-pci_uevent(); drivers/pci/pci-sysfs.c."""
+_CLASS_DIGITS = 4
+"""As the kernel prints them; what reads a number from them relies on it. In uevent the class has no leading
+zeros, but four digits at least. Source: drivers/pci/pci-driver.c, pci_uevent(); drivers/pci/pci-sysfs.c."""
 
 
 class PciDevice(Struct, frozen=True):
@@ -76,6 +77,7 @@ def sysfs_devices(node: Node) -> tuple[PciDevice, ...]:
     return tuple(_sysfs_device(node, address) for address in names if _ADDRESS.fullmatch(address))
 
 
+@fact
 def _sysfs_device(node: Node, address: str) -> PciDevice:
     """From `uevent`, which needs one read, else from single files."""
     folder = f"{ROOT}/{address}"
@@ -90,11 +92,19 @@ def _sysfs_device(node: Node, address: str) -> PciDevice:
         return _checked(PciDevice(address, vendor, device, class_code, driver=name))
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
-    class_code = values.get("PCI_CLASS", "").lower().zfill(6)
+    class_code = values.get("PCI_CLASS", "").lower()
+    class_code = class_code.zfill(6) if len(class_code) >= _CLASS_DIGITS else class_code
     subsystem = values.get("PCI_SUBSYS_ID", "").lower()
-    return _checked(
+    found = _checked(
         PciDevice(address, vendor, device, class_code, subsystem, driver=values.get("DRIVER", ""))
     )
+    if values.get("PCI_SLOT_NAME", address) != address:
+        raise FormatError(f"uevent of {address} is another function's")
+    alias = values.get("MODALIAS", "").lower()
+    own = (f"pci:v0000{vendor}d0000{device}", f"bc{class_code[:2]}sc{class_code[2:4]}i{class_code[4:]}")
+    if alias and not (alias.startswith(own[0]) and alias.endswith(own[1])):
+        raise FormatError(f"PCI_ID and PCI_CLASS of {address} are not those of its MODALIAS")
+    return found
 
 
 def _checked(found: PciDevice) -> PciDevice:
@@ -167,7 +177,7 @@ def _is_in_part(node: Node) -> bool:
     """Whether sysfs lists a function of which nothing shows what it is."""
     listed = filter(_ADDRESS.fullmatch, if_missing((), node.list, ROOT))
     known = {device.address for device in if_missing((), _listed_devices, node)}
-    return any(one not in known and not there(node, f"{ROOT}/{one}/uevent") for one in listed)
+    return any(one not in known and lacking(_sysfs_device, node, one) for one in listed)
 
 
 def _by_driver(node: Node) -> tuple[PciGpu, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
@@ -24,6 +24,8 @@ def version_too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
     except EvidenceAbsent:
         return NotApplicable(f"no {name} was found; {consumer.assumed} is assumed")
     except EvidenceMissing as error:
+        if error.missing.why is MissingReason.UNDECIDED:  # two sources differ, and one may show an old one
+            raise
         return Passed(f"no old {name} is known; {consumer.assumed} is assumed", lacking=(error.missing,))
     old = certain_of(copies, tuple(copy for copy in copies if numbers(copy.version) < since))
     if not old:

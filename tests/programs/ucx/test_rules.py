@@ -9,7 +9,7 @@ from gdrkit.node import Node
 from gdrkit.programs.environment import UCX_CONF
 from gdrkit.programs.nixl.consumer import NIXL
 from gdrkit.programs.ucx.consumer import UCX
-from gdrkit.programs.ucx.rules import ucx_lacks_verbs, ucx_transport_excluded
+from gdrkit.programs.ucx.rules import ucx_lacks_dmabuf, ucx_lacks_verbs, ucx_transport_excluded
 from gdrkit.rules.capabilities import DIRECT
 from tests.evidence_nodes import diagnosed
 from tests.memory_host import MemoryHost
@@ -105,6 +105,16 @@ def test_ucx_uses_another_nic_where_the_own_one_is_down_and_nccl_does_not():
     )
     assert "another NIC that is up" not in programs["nccl"].without
     assert "another NIC" not in diagnosed("no-rdma-device").consumers["ucx"].without
+
+
+def test_a_version_that_two_sources_contradict_is_unknown_and_one_that_none_shows_is_assumed():
+    folder = "usr/lib/x86_64-linux-gnu"
+    files = {f"{folder}/pkgconfig/ucx.pc": "Version: 1.14.1\n"}
+    printed = f"# Library version: 1.12.1\n# Library path: /{folder}/libucs.so.0\n"
+
+    assert "ucx.pc" in missing(node(files, said={UCX_INFO: printed}), ucx_lacks_dmabuf).source
+    assert passes(node(files), ucx_lacks_dmabuf)
+    assert passes(node(complete=False), ucx_lacks_dmabuf)
 
 
 PLAIN = "# Library version: 1.22.0\n# Configured with: --disable-logging {} --with-cuda=/usr/local/cuda\n"

@@ -10,12 +10,18 @@ from gdrkit.facts.commands import UCX_INFO
 from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, find
 from gdrkit.facts.wheels import LibraryCopy, installed_wheels
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
+
+_FOLDERS = (*FOLDERS, *MORE_FOLDERS)
+_NUMBERS = r"(\d{1,4}\.\d{1,4}\.\d{1,4})(?!\d)"  # more digits would pass for the newest of all versions
+_PKG_CONFIG = regex(rf"^Version: *{_NUMBERS}", re.MULTILINE)
+_PRINTED = regex(rf"(?:Version|version=|Library version:) *{_NUMBERS}")
 
 
 def _library(node: Node) -> str:
-    return find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
+    return find(node, "libucp.so.0", _FOLDERS)
 
 
 def is_absent(node: Node) -> bool:
@@ -31,10 +37,10 @@ def ucx_version(node: Node) -> str:
     """
 
     def pkg_config() -> str:
-        paths = (f"{folder}/pkgconfig/ucx.pc" for folder in (*FOLDERS, *MORE_FOLDERS))
-        for text in each_known(node.text, paths):
-            found = re.search(r"^Version: *(\d+\.\d+\.\d+)", text, re.MULTILINE)
-            if found:
+        for folder in _FOLDERS:
+            path = f"{folder}/pkgconfig/ucx.pc"
+            if found := _PKG_CONFIG.search(if_missing("", node.text, path)):
+                _require_agreement(node, path, f"# Library version: {found[1]}\n# Library path: /{folder}/")
                 return found[1]
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
@@ -52,12 +58,20 @@ def ucx_version(node: Node) -> str:
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def ucx_info() -> str:
-        found = re.search(r"(?:Version|version=|Library version:) *(\d+\.\d+\.\d+)", node.run(UCX_INFO))
+        found = _PRINTED.search(node.run(UCX_INFO))
         if found is None:
             raise FormatError("no version in the output of ucx_info")
         return found[1]
 
     return first_collected(pkg_config, package, library, ucx_info)
+
+
+def _require_agreement(node: Node, path: str, expected: str) -> None:
+    """Raises EvidenceMissing where ucx_info printed another version of the same folder's library. A live
+    machine does not run it for this."""
+    printed = "" if node.host.source == "live" else if_missing("", node.run, UCX_INFO)
+    if expected.partition("\n")[2] in printed and expected not in printed:
+        raise EvidenceMissing(Missing(f"{path}, {UCX_INFO.line}", MissingReason.UNDECIDED, UCX_INFO.line))
 
 
 def ucx_wheels(node: Node) -> tuple[LibraryCopy, ...]:
