@@ -50,6 +50,10 @@ _PCI = regex(
 )
 
 
+MENTIONS = regex(rf"GPU \d|{_PRODUCT}")
+"""What every line has that lists a GPU."""
+
+
 class ListedGpu(Struct, frozen=True, kw_only=True):
     """One GPU; "" and None: not shown."""
 
@@ -112,7 +116,7 @@ def pci_gpu_in(line: str) -> ListedGpu | None:
 def by_number(lines: Iterable[str], count: int) -> dict[int, ListedGpu]:
     """The GPUs of a machine with so many, by nvidia-smi's number. Those of lspci have none: they count, in
     the order of their addresses, if they are as many. A number with two names is left out."""
-    shown = list(lines)
+    shown = list(filter(MENTIONS.search, lines))
     found: dict[int, ListedGpu] = {}
     unclear = set()
     for gpu in filter(None, map(numbered_gpu_in, shown)):
