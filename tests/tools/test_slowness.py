@@ -33,6 +33,7 @@ from gdrkit.formats.nccl_tests import parse_nccl_tests
 from gdrkit.formats.perftest import parse_perftest
 from gdrkit.formats.topo_matrix import parse as parse_matrix
 from gdrkit.formats.ucx_proto import read_tables
+from gdrkit.formats.xml_text import parse as parse_xml
 from gdrkit.jobs.line_counts import _screen
 from gdrkit.messages import registration
 from gdrkit.programs.environment import parse_ucx_conf
@@ -121,6 +122,7 @@ LONG = {
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),
     "quotation marks of a log store": (unframed, '{"a": "NCCL INFO "' + '\\"' * (1 << 16)),
     "columns of a log store": (unframed, "a,message\n1," + '"NCCL INFO ' * (1 << 17)),
+    "the name of an element": (parse_xml, b"<" + b"a" * (1 << 16) + b"<"),
     "a product": (VGPU_NAME.search, "A" * 20000),
     "transports": (_SHARE.findall, "a" * 60000),
 }
