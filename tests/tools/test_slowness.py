@@ -16,6 +16,7 @@ from tools.fuzz.target import Parser, Sample, limited
 from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.agent.running.processes import shared_files
 from gdrkit.evidence.bundle import without_complaints
+from gdrkit.explain.attribution import _PATTERNS
 from gdrkit.explain.blocks import command_of
 from gdrkit.explain.lines import clean, typed, without_comment_mark
 from gdrkit.explain.transcript import read
@@ -28,6 +29,7 @@ from gdrkit.facts.symvers import has_peer_api
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.racks import parse_racks
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.gpu_listing import numbered_gpu_in, pci_gpu_in, smi_gpu_in
 from gdrkit.formats.log_store import without_frames
 from gdrkit.formats.nccl_tests import parse_nccl_tests
 from gdrkit.formats.perftest import parse_perftest
@@ -131,6 +133,10 @@ LINES_OF_A_LOG = {
     "an arrow": (clean, f"{BLANKS * 4}<-x"),
     "a comment": (without_comment_mark, f"/{BLANKS * 4}x"),
     "a registration": (registration._WORDS.search, "_" * 900),
+    "a heading": (_PATTERNS["markdown"].match, f"# a{BLANKS * 4}b"),
+    "a GPU by its number": (numbered_gpu_in, f"GPU1: NVIDIA{BLANKS}x"),
+    "a GPU of nvidia-smi": (smi_gpu_in, f"| 1 NVIDIA{BLANKS}x"),
+    "a GPU of lspci": (pci_gpu_in, f"00:00.0 3D controller: NVIDIA Corporation A{BLANKS}x"),
     "a prompt": (typed, f"root@node:{BLANKS * 4}$x"),
     "a frame of NCCL": (frame, f"node-a:1:{',' * 390} [0] NCCL INFO x"),
     "a setting of perftest": (parse_perftest, f"8 1 1 1 1\nA{BLANKS}b:\n"),
