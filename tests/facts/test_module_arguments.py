@@ -133,6 +133,12 @@ def test_what_dynamic_debug_says_of_a_query(query: str, lines: tuple[str, ...] |
     assert dynamic_debug.answer(query) == lines
 
 
+def test_a_query_that_is_longer_than_a_command_line_is_unknown() -> None:
+    longest = "+p;" * (dynamic_debug.QUERY_CHARACTERS // 3)
+    assert dynamic_debug.answer(longest) == ()
+    assert dynamic_debug.answer(longest + "+p;") is None
+
+
 @given(st.text())
 def test_any_text_is_a_query_or_unknown(query: str) -> None:
     dynamic_debug.answer(query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.fleet.hostlist import NODES_LIMIT
 from gdrkit.fleet.racks import parse_racks, rack_of
 from gdrkit.formats.errors import FormatError
 
@@ -24,6 +25,14 @@ def test_leaf_switches_of_slurm_are_racks_and_spines_are_not():
 def test_another_line_is_refused_with_its_number(line):
     with pytest.raises(FormatError, match="line 2"):
         parse_racks(f"r00 gpu0\n{line}\n")
+
+
+def test_no_more_nodes_are_named_in_all_lines_than_in_one():
+    half = NODES_LIMIT // 2
+    lines = [f"r{rack} n{rack}-[1-{half}]" for rack in range(3)]
+    assert len(parse_racks("\n".join(lines[:2]))) == NODES_LIMIT
+    with pytest.raises(FormatError, match=f"line 3: more than {NODES_LIMIT} nodes"):
+        parse_racks("\n".join(lines))
 
 
 @pytest.mark.parametrize(

@@ -14,25 +14,31 @@ from tools.fuzz.slowness import GROWTH, LETTERS, LINES, OPENINGS, Repeated, draw
 from tools.fuzz.target import Parser, Sample, limited
 
 from gdrkit.agent.collect.redact import without_secrets
+from gdrkit.agent.running.processes import shared_files
 from gdrkit.evidence.bundle import without_complaints
+from gdrkit.explain.attribution import _PATTERNS
 from gdrkit.explain.blocks import command_of
-from gdrkit.explain.lines import clean, without_comment_mark
+from gdrkit.explain.lines import clean, typed, without_comment_mark
 from gdrkit.explain.transcript import read
 from gdrkit.fabric.ceilings.gpus import rates_of
 from gdrkit.fabric.ceilings.measured import sniff
+from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.facts.peermem_container import parse as parse_container_log
 from gdrkit.facts.symvers import has_peer_api
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.racks import parse_racks
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.gpu_listing import numbered_gpu_in, pci_gpu_in, smi_gpu_in
 from gdrkit.formats.log_store import without_frames
 from gdrkit.formats.nccl_tests import parse_nccl_tests
 from gdrkit.formats.perftest import parse_perftest
 from gdrkit.formats.topo_matrix import parse as parse_matrix
 from gdrkit.formats.ucx_proto import read_tables
+from gdrkit.formats.xml_text import parse as parse_xml
 from gdrkit.jobs.line_counts import _screen
 from gdrkit.messages import registration
+from gdrkit.programs.environment import parse_ucx_conf
 from gdrkit.programs.nccl.log_lines import frame
 from gdrkit.programs.ucx.proto_tables import _SHARE
 from gdrkit.repair.config.check import check
@@ -49,6 +55,7 @@ def job_of_hosts(hosts):
     _tally(log.encode())
 
 
+MATRIX = "\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n" + "\n" * 2048
 SHORT_LINES = {
     "nccl-tests": (parse_nccl_tests, "\n", 4),
     "perftest": (parse_perftest, "\n", 10),
@@ -71,6 +78,9 @@ SHORT_LINES = {
         42,
     ),
     "overlapping matrices": (parse_matrix, "\tGPU0\tNI C0\tCPU Affinity\n", 80),
+    "lines below a matrix": (lambda text: read_topology((MATRIX + text).encode()), " \n", 4),
+    "what a process maps": (lambda text: shared_files(text.encode()), "\n", 0),
+    "settings of UCX": (lambda text: parse_ucx_conf(text, "a file"), ":\n", 19),
 }
 """Readers of lines, a short line that says nothing, and the steps that it may take."""
 
@@ -114,6 +124,7 @@ LONG = {
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),
     "quotation marks of a log store": (unframed, '{"a": "NCCL INFO "' + '\\"' * (1 << 16)),
     "columns of a log store": (unframed, "a,message\n1," + '"NCCL INFO ' * (1 << 17)),
+    "the name of an element": (parse_xml, b"<" + b"a" * (1 << 16) + b"<"),
     "a product": (VGPU_NAME.search, "A" * 20000),
     "transports": (_SHARE.findall, "a" * 60000),
 }
@@ -122,6 +133,11 @@ LINES_OF_A_LOG = {
     "an arrow": (clean, f"{BLANKS * 4}<-x"),
     "a comment": (without_comment_mark, f"/{BLANKS * 4}x"),
     "a registration": (registration._WORDS.search, "_" * 900),
+    "a heading": (_PATTERNS["markdown"].match, f"# a{BLANKS * 4}b"),
+    "a GPU by its number": (numbered_gpu_in, f"GPU1: NVIDIA{BLANKS}x"),
+    "a GPU of nvidia-smi": (smi_gpu_in, f"| 1 NVIDIA{BLANKS}x"),
+    "a GPU of lspci": (pci_gpu_in, f"00:00.0 3D controller: NVIDIA Corporation A{BLANKS}x"),
+    "a prompt": (typed, f"root@node:{BLANKS * 4}$x"),
     "a frame of NCCL": (frame, f"node-a:1:{',' * 390} [0] NCCL INFO x"),
     "a setting of perftest": (parse_perftest, f"8 1 1 1 1\nA{BLANKS}b:\n"),
     "a cell of UCX": (read_tables, f"| a{BLANKS}x cfg |"),

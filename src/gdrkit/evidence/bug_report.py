@@ -27,7 +27,7 @@ SECTION_LIMIT_BYTES = 16 << 20
 """Larger sections are skipped. Kernel logs and nvidia-smi stay below 5 MB; memory dumps in base64 and logs
 of daemons are larger, and make some reports hundreds of MB long."""
 
-SECTIONS_LIMIT = 50_000
+SECTIONS_LIMIT = 20_000
 """Most sections of a report: hundreds are common, thousands with DKMS logs and 8 GPUs."""
 
 OUTPUTS = {
@@ -57,6 +57,7 @@ _COMMAND = regex(
     re.M,
 )
 _PARAMETER = regex(rb"^(/sys/module/\w+/parameters/\w+):([^\n]*)\n", re.M)
+_UNAME = regex(rb"^uname: (Linux [^\n]+)\n", re.M)
 _LISTED = regex(rb"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ", re.M)
 _HEX = regex(rb"^([0-9a-f]{2,3}):((?: [0-9a-f]{2}){16})\s*$", re.M)
 
@@ -146,7 +147,7 @@ def _store_section(store: MemoryStore, record: ReportRecord, section: bytes) -> 
     if not commands:
         for parameter in _PARAMETER.finditer(section):
             store.keep(_path(parameter[1]), parameter[2] + b"\n")
-        if uname := re.search(rb"^uname: (Linux [^\n]+)\n", section, re.M):
+        if uname := _UNAME.search(section):
             store.keep("sos_commands/kernel/uname_-a", uname[1] + b"\n")
 
 

@@ -66,7 +66,7 @@ def _shown(lines: tuple[TextLine, ...]) -> Iterator[tuple[AskedOutput, Block]]:
     """Each row with each output that it is about: that of its command, or a line of any."""
     every = blocks(lines)
     transcript = any(block.lines or not block.command for block in every)
-    for block in every:
+    for block in filter(lambda block: block.command, every):
         if (block.lines or is_empty(block, transcript)) and not any(line.cut for line in block.lines):
             for row in _with_command():
                 if _search(row.command, block.command):

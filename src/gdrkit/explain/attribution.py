@@ -18,7 +18,7 @@ _NUMBER = r"(?:\d+|one|two|three|[A-F]\b)"
 _PATTERNS = {
     "syslog": regex(_SYSLOG),
     "nccl": regex(_NCCL),
-    "markdown": regex(r"\s{0,3}(?P<marks>#{1,6})\s+(?P<text>.+?)\s*#*$"),
+    "markdown": regex(r"\s{0,3}(?P<marks>#{1,6})\s+(?P<text>.+?)(?<!\s)\s*+#{0,80}$"),
     "underlined": regex(r"\s*(?:[-=*_]{2,}\s*)(?P<text>[^-=*_].*?)\s*[-=*_:]*$"),
     "title": regex(r"\s*(?P<text>[^.?!]{1,60}?)\s*:?\*{0,2}\s*$", re.IGNORECASE),
     "machine": regex(

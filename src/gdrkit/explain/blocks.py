@@ -85,6 +85,8 @@ def _one_value() -> re.Pattern[str]:
 
 def command_of(text: str) -> tuple[tuple[str, ...], bool]:
     """The words of a command line's first command, and whether a pipe filters its output."""
+    if not text:
+        return (), False
     text = _remote_prefix().sub("", text, count=1) if _remote_prefix().match(text) else text
     text = re.sub(r"\d?>(?:&\d|\s*/dev/null)|<\s*/dev/null", "", text)
     first, *others = re.split(r"\|(?!\|)", re.split(r"&&|\|\||;", text)[0])

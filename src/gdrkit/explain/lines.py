@@ -116,13 +116,14 @@ _PATTERNS = {
     "quotation": regex(r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)"),
     "bar": regex(r"\s{0,3}\| ?(?=[\w$#\[(<./~])(?!.*\|\s*$)"),
     "prompt": regex(
+        # Of a path and of blanks nothing is given back: each of 80 lengths would be tried with all blanks.
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
-        r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*"
+        r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80}+)\]?\s?[:>]?\s*+"
         r"|(?P<bare>[a-z][\w.-]{1,40}):?(?=[$#] ))?"  # PS1='\h$ ', or shortened by who posts it
         r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:[\s|;&].*)?)`?$"
     ),
     "empty_prompt": regex(
-        r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]+@ ?(?P<host>[\w.-]+)(?::? ?|\s)[^\]$#%>]{0,80}\]?\s?[:>]?\s*"
+        r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]+@ ?(?P<host>[\w.-]+)(?::? ?|\s)[^\]$#%>]{0,80}+\]?\s?[:>]?\s*+"
         r"[$#%>]\s*$|\s*[$#]\s*$"
     ),
     # Without a user: a folder, or a digit as the names of hosts have, tells it from a sentence.

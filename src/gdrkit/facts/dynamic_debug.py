@@ -15,11 +15,15 @@ from gdrkit.messages import kernel
 _FLAGS = "pmfsltd_"  # the letters of all versions; those that came later are not told apart
 _OLD_FLAGS = "pmflt_"
 _QUOTING = regex(r"[\"'\\]")
+QUERY_CHARACTERS = 4096
+"""Longer ones are not known. No more may be written to the control file: USER_BUF_PAGE of that source."""
 _KEYS = ("func", "file", "module", "format")
 
 
 def answer(query: str) -> tuple[str, ...] | None:
     """The lines that a query logs; None where they are not known."""
+    if len(query) > QUERY_CHARACTERS:
+        return None
     lines: list[str] = []
     for part in re.split(r"[;\n]", query):
         words = part.split()

@@ -10,9 +10,15 @@ from gdrkit.formats.regex import regex
 Numbered = tuple[int, str]
 """A line and its number, from 1."""
 
-_START = regex(r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$")
+_FIRST_LINE = r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$"
+_START, _BEGINS = regex(_FIRST_LINE), regex(rf"(?m)^(?:{_FIRST_LINE})")
 _GAP = 3
 """How far apart two lines of one manifest can be; after more blank lines another block begins."""
+
+
+def has_excerpt(text: str) -> bool:
+    """Whether a line of a text begins a manifest."""
+    return _BEGINS.search(text) is not None
 
 
 def excerpts(lines: Iterable[tuple[int, str | None]]) -> Mapping[int, list[Numbered]]:

@@ -24,7 +24,7 @@ _BEGINS = regex(r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>[\"'\\]?)(?P<word>[A-Za-z_]\w
 def assigned(text: str) -> dict[str, str]:
     """The variables that a script sets once, to a value that it shows."""
     lines = _setting_lines(text)
-    times = Counter(name for line in lines for found in _SETS.findall(line) for name in found)
+    times = Counter(name for found in _SETS.findall("\n".join(lines)) for name in found)
     values: dict[str, str] = {}
     for line in lines:
         found = _LITERAL.match(line)

@@ -95,6 +95,9 @@ def expand(text: str) -> list[str]:
 
 def _words(text: str) -> Iterator[str]:
     """The words of a list, split at commas and white space outside brackets."""
+    if "[" not in text and "]" not in text:
+        yield from text.replace(",", " ").split()
+        return
     start = depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "[") - (letter == "]")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.hostlist import NODES_LIMIT, expand
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 
 _SLURM = regex(r"SwitchName=(\S+)\s.*?\bNodes=(\S+)", re.IGNORECASE)
+_SPINE = regex(r"SwitchName=\S++(?!.*\bNodes=)", re.IGNORECASE)
 _LINE = regex(r"([^\s:=]+)\s*[:=]?\s+(.+)")
 _NAMED = regex(r"((?:.*?[-_.])?(?:r|rack)[-_]?\d++)(?:[-_.]?[a-z]+)?[-_.]?\d", re.IGNORECASE)
 """A rack with its number, and a node with its own: a model, as in a100-hwe, or gpu001 is neither."""
@@ -24,18 +25,23 @@ def parse_racks(text: str) -> dict[str, str]:
 
     Source: topology.conf(5)."""
     found: dict[str, str] = {}
+    left = NODES_LIMIT  # in all: 100 bytes may name as many
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].strip()
-        if not words or re.match(r"SwitchName=\S++(?!.*\bNodes=)", words, re.IGNORECASE):
+        if not words or _SPINE.match(words):
             continue
         match = _SLURM.match(words) or _LINE.fullmatch(words)
         if match is None:
             raise FormatError(f"line {number} is not a rack with its nodes: {line[:60]!r}")
         rack, nodes = match.groups()
         try:
-            found.update(dict.fromkeys(expand(nodes), rack[:NAME_LIMIT]))
+            names = expand(nodes)
         except FormatError as error:
             raise FormatError(f"line {number}: {error}") from None
+        left -= len(names)
+        if left < 0:
+            raise FormatError(f"line {number}: more than {NODES_LIMIT} nodes")
+        found.update(dict.fromkeys(names, rack[:NAME_LIMIT]))
     return found
 
 

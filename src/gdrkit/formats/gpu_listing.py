@@ -24,14 +24,14 @@ LINE_CHARACTERS = 1000
 """How much of a line is read."""
 _PRODUCT = r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b"
 _ROW = regex(
-    rf"\s*\| +(?P<number>\d{{1,4}}) +(?P<name>{_PRODUCT}.*?) +"
+    rf"\s*\| +(?P<number>\d{{1,4}}) +(?P<name>{_PRODUCT}.*?)(?<! ) ++"
     r"(?:On|Off|N/A|Enabled|Disabled|ERR!) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
 )
 _LISTED = regex(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
 _NAMED = regex(
     r"[\s>*|-]{0,8}(?:GPU ?(?P<number>\d{1,4}):|(?P<csv>\d{1,4}),"
     r"|#?\s{1,4}Rank .{1,200} device +(?P<device>\d{1,4}) \[[0-9a-fx:]{4,10}\])"
-    rf" (?P<name>{_PRODUCT}[^,;|(]*?)\s*(?:[,;|(].*)?$"
+    rf" (?P<name>{_PRODUCT}[^,;|(]*+)(?:[,;|(].*)?$"
 )
 _RANK = regex(
     r"#?\s{1,4}Rank .{1,200} device +(?P<number>\d{1,4}) \[(?:0x(?P<bus>[0-9a-f]{2})"
@@ -45,9 +45,13 @@ _BY_CUDA = regex(
 )
 _PCI = regex(
     r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
-    r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)"
-    r"(?: \[10de:(?P<device>[0-9a-f]{4})\])?(?: \(rev \w\w\))?\s*$"
+    r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)(?<!\s)"
+    r"(?: ++\[10de:(?P<device>[0-9a-f]{4})\])?(?: ++\(rev \w\w\))?\s*+$"
 )
+
+
+MENTIONS = regex(rf"GPU \d|{_PRODUCT}")
+"""What every line has that lists a GPU."""
 
 
 class ListedGpu(Struct, frozen=True, kw_only=True):
@@ -74,7 +78,8 @@ def numbered_gpu_in(line: str) -> ListedGpu | None:
     """The GPU in a line of nvidia-smi, or of a program or person that numbers GPUs alike; None for any other
     line."""
     if named := _NAMED.match(line[:LINE_CHARACTERS]):
-        return ListedGpu(name=named["name"], number=int(named["number"] or named["csv"] or named["device"]))
+        number = int(named["number"] or named["csv"] or named["device"])
+        return ListedGpu(name=named["name"].rstrip(), number=number)
     return smi_gpu_in(line)
 
 
@@ -112,7 +117,7 @@ def pci_gpu_in(line: str) -> ListedGpu | None:
 def by_number(lines: Iterable[str], count: int) -> dict[int, ListedGpu]:
     """The GPUs of a machine with so many, by nvidia-smi's number. Those of lspci have none: they count, in
     the order of their addresses, if they are as many. A number with two names is left out."""
-    shown = list(lines)
+    shown = list(filter(MENTIONS.search, lines))
     found: dict[int, ListedGpu] = {}
     unclear = set()
     for gpu in filter(None, map(numbered_gpu_in, shown)):

@@ -26,9 +26,10 @@ MAX_VALUE = 1 << 14
 
 _TOKEN = regex(
     r"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[\]<>]*>"
-    r"|<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
+    r"|<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*+)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
     re.DOTALL,
 )
+"""A name gives nothing back: what follows each part of one would be read as attributes, to a missing end."""
 _BREAKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
 """Attributes have one line: XML 1.0, 3.3.3. Here also where a reference stands for a break, so that no name
 becomes a line of a setting or of a report."""

@@ -14,6 +14,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.programs.nccl import log as nccl_log
 
@@ -111,6 +112,7 @@ def parse_conf(text: str, source: str) -> tuple[ProgramSetting, ...]:
 
 
 _BLANK = " \t\n\v\f\r"  # isspace(3)
+_SIGN, _COMMENT = regex(r"[=:]"), regex(r"(?<=[ \t\v\f\r]);")
 _FILTERS = ("CPU vendor", "CPU model", "Product name")
 
 
@@ -136,7 +138,7 @@ def parse_ucx_conf(text: str, source: str) -> tuple[ProgramSetting, ...]:
             name, filtered = "", False
             continue
         else:
-            parts = re.split("[=:]", re.split(r"(?<=[ \t\v\f\r]);", stripped)[0], maxsplit=1)
+            parts = _SIGN.split(_COMMENT.split(stripped, 1)[0], 1)
             if len(parts) == 1:
                 continue
             name, value = (part.strip(_BLANK) for part in parts)

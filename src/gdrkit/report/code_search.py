@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -121,6 +122,7 @@ def related(text: str) -> list[str]:
     return [*best[:MOST_CODES], *terms[:MOST_TERMS]]
 
 
+@functools.cache
 def _indexed() -> dict[str, dict[str, float]]:
     """The weight of each word for each code."""
     from gdrkit.catalogue import every_message

@@ -273,6 +273,6 @@ def test_the_hints_of_a_report(tmp_path):
 def test_the_limits():
     assert (bug_report.SECTION_LIMIT_BYTES, bug_report.SECTIONS_LIMIT, bug_report.SEPARATOR_BYTES) == (
         16 << 20,
-        50_000,
+        20_000,
         256,
     )

@@ -25,7 +25,7 @@ _PIECE = re.compile(rb"\n|\r|[^\S\n\r]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+",
 _PLAIN_WORDS = re.compile(rb"((?<!\S)(?:(?!--|GRUB_CMDLINE|kernelopts)[^\s\"';#$`\\]+\s+)+)")
 """Words that only blanks separate. They are read at once, as the values of all other words are in pieces."""
 
-_LINE_ENDS = (b"\n", b"\r")
+_LINE_ENDS = frozenset((b"\n", b"\r", b"\\\n", b"\\\r"))
 _ACTED_ON = (b";", b"$", b"`", b"\\\n")
 """What GRUB and the shell act on remains in place, also in a value; so do quotation marks."""
 
@@ -60,11 +60,12 @@ def arguments_in_file(path: str, data: bytes) -> bytes:
 _NEEDS_READING = re.compile(rb"[\"'\\;$`#]|--|GRUB_CMDLINE|kernelopts")
 """What makes more of a text than words that are separated by blanks."""
 
-_ARGUMENT = re.compile(rb"(?<!\S)(\S[^\s=]*)=\S+")
+_ARGUMENT = re.compile(rb"(?<!\S)(?!(?:" + READ.pattern + rb")=)(\S[^\s=]*=)\S+")
+"""One whose value is dropped."""
 
 
 def _plain(argument: re.Match[bytes]) -> bytes:
-    return argument[0] if READ.fullmatch(argument[1]) else argument[1] + b"=" + DROPPED
+    return argument[1] + DROPPED
 
 
 def arguments_in_log(data: bytes) -> bytes:
@@ -86,16 +87,23 @@ def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> byte
                 continue
             comment = script and piece == b"#" and words.at_start
             out.append(words.kept(piece))
-            if not script and piece[-1:] in _LINE_ENDS:
+            if not script and piece in _LINE_ENDS:
                 words = _Words(quotes)
     return b"".join(out)
+
+
+_MARKS = {
+    b'"': frozenset((b'"', b'\\"')),
+    b"\"'": frozenset((b'"', b'\\"', b"'", b"\\'")),
+}
+"""The pieces that each set of quotation marks makes."""
 
 
 class _Words:
     """Reads pieces of words in turn, and says what is kept of each."""
 
     def __init__(self, quotes: bytes) -> None:
-        self._quotes = quotes
+        self._quotes = _MARKS[quotes]
         self._around = self._inner = b""  # the quotation marks of a list of arguments, and of a value in it
         self._for_init = self._holds = False
         self._begin()
@@ -118,7 +126,7 @@ class _Words:
         if piece.isspace():
             return self._blank(piece)
         holds, self._holds = self._holds, False
-        if piece[-1:] in (b'"', b"'") and piece[-1:] in self._quotes:
+        if piece in self._quotes:
             return self._quote(piece, holds)
         if piece == b"=" and self._name and not self._in_value:
             return self._equals()

@@ -26,8 +26,9 @@ DEVICE = re.compile(
 
 _MAPPED_DEVICE = re.compile(rb" (/dev/[^ \n]{1,64})$", re.MULTILINE)
 _SHARED = re.compile(
-    rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) .w.s [0-9a-f]{1,16} ([0-9a-f]{1,8}):([0-9a-f]{1,8}) (\d{1,20}) +"
-    rb"(/dev/shm/(?:nccl-)?|/memfd:)[^\n]{0,256}"
+    rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) .w.s [0-9a-f]{1,16} ([0-9a-f]{1,8}):([0-9a-f]{1,8}) (\d{1,20}) +"
+    rb"(/dev/shm/(?:nccl-)?|/memfd:)[^\n]{0,256}$",
+    re.MULTILINE,
 )
 """A line of maps that other processes may write to as well: shm_overview(7), memfd_create(2). Only
 what tells NCCL's own is kept of a name: programs name such files as they like."""
@@ -263,10 +264,7 @@ def mapped_devices(maps: bytes) -> List[str]:
 def shared_files(maps: bytes) -> List[Dict[str, Any]]:
     """The files in memory that a process maps to share them: device and inode, where, and mapped bytes."""
     found: Dict[str, Dict[str, Any]] = {}
-    for line in maps.splitlines():
-        match = _SHARED.fullmatch(line) if b"/dev/shm/" in line or b"/memfd:" in line else None
-        if match is None:
-            continue
+    for match in _SHARED.finditer(maps):
         file = "%x:%d" % (os.makedev(int(match[3], 16), int(match[4], 16)), int(match[5]))
         if file not in found and len(found) == SHARED:
             continue

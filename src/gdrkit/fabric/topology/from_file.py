@@ -232,8 +232,8 @@ def _of_matrix(text: str) -> Topology:
 
 def _named(topology: Topology, text: str) -> Topology:
     """A tree whose GPUs have the name that programs list in the same text, if they list only one product."""
-    listed = (gpu.name for line in text.splitlines() if (gpu := gpu_listing.numbered_gpu_in(line)))
-    names = set(listed)
+    lines = filter(gpu_listing.MENTIONS.search, text.splitlines())
+    names = {gpu.name for line in lines if (gpu := gpu_listing.numbered_gpu_in(line))}
     if len(names) != 1:
         return topology
     (name,) = names

@@ -314,7 +314,7 @@ def _settings(text: str) -> Iterator[tuple[int, str, str]]:
     """The variables of programs that lines of any file set: line, name and value, once for each value."""
     seen: set[tuple[str, str]] = set()
     lines = text.split("\n")
-    for number, line in active_lines(text):
+    for number, line in active_lines(text) if _named().search(text) else ():
         if _named().search(line) is None:
             continue
         for setting in settings_in(line):

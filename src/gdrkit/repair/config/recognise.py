@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
-from gdrkit.facts.manifest_excerpts import excerpts
+from gdrkit.facts.manifest_excerpts import excerpts, has_excerpt
 from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, YamlSequence, at, text_at
 
@@ -54,6 +54,8 @@ def _is_yaml(text: str) -> bool:
 
 def _excerpts(text: str) -> Recognised:
     """Manifests within an article or a README. What cannot be parsed there need not be a manifest."""
+    if not has_excerpt(text):
+        return Recognised((), ())
     lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     stream = [""] * (text.count("\n") + 2)
     for first, excerpt in excerpts(lines).items():
