@@ -21,7 +21,7 @@ from gdrkit.evidence.missing import not_collected
 from gdrkit.evidence.quoting import quoted
 from gdrkit.evidence.target import open_host
 from gdrkit.explain.explain import explain
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.facts.kernel import release
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate

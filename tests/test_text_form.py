@@ -8,7 +8,7 @@ import pytest
 from machines.programs import found
 
 from gdrkit.explain.explain import explain
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from tests.evidence_nodes import laid_down
 from tests.seed import SEED
 from tests.system_programs import missing

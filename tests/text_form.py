@@ -15,7 +15,7 @@ from gdrkit.catalogue import consumer_of, rule_of
 from gdrkit.evidence.target import open_host
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import AnswerKind, Explanation
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.node import Node
 from gdrkit.rules.rule import CauseTrait, Passed, Status
 from gdrkit.verdict import Verdict, judge_node

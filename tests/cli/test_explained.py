@@ -12,8 +12,8 @@ from gdrkit.cli import main
 from gdrkit.cli.explained import LogReader
 from gdrkit.cli.explained_document import ExplainedText
 from gdrkit.cli.schema import schema_of
+from gdrkit.explain.lines.transcript import Gap
 from gdrkit.explain.logged_job import OtherEvidence
-from gdrkit.explain.transcript import Gap
 from tests.jobs.large_job import large_job
 from tests.jobs.samples import SAMPLES, Sample, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS

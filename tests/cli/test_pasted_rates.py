@@ -10,7 +10,7 @@ from gdrkit.cli.explain import main
 from gdrkit.cli.pasted_rates import with_low_rate
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import Answer
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 
 RULER = "-" * 87
 RUN = """$ ib_write_bw -d {device} -q 8 --report_gbits 192.168.100.2

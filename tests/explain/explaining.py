@@ -5,8 +5,8 @@ from __future__ import annotations
 from gdrkit.cli.explained import LogReader
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import Explanation, OpenLine, TextMachine
-from gdrkit.explain.pasted_host import PastedHost
-from gdrkit.explain.transcript import NO_GAP
+from gdrkit.explain.lines.transcript import NO_GAP
+from gdrkit.explain.outputs.pasted_host import PastedHost
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
 REJECTED = "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"

@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.facts.packages import installed
 from gdrkit.node import Node
 from tests.explain.explaining import explained

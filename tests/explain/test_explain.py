@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from tests.explain.explaining import (
     DISABLED,
     EINVAL,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.explain.lines.transcript import read
 from gdrkit.explain.log_events import MOST_LINES, WENT_ON, events
-from gdrkit.explain.transcript import read
 from tests.explain.explaining import explained, open_lines
 
 WITHOUT = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.explain.pasted_host import MOST_AUTHORS, PastedHost
+from gdrkit.explain.outputs.pasted_host import MOST_AUTHORS, PastedHost
 from tests.explain.explaining import explained
 
 INVALID = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"

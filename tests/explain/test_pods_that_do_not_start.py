@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.explain.transcript import read
+from gdrkit.explain.lines.transcript import read
 from tests.explain.explaining import explained
 
 EVENTS = (

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import EstablishedProblem
+from gdrkit.explain.lines.transcript import read
 from gdrkit.explain.question import PARTLY_SHOWN_WEIGHT, _weight, commands_shown, question
-from gdrkit.explain.transcript import read
 from gdrkit.rules.rule import Layer
 from tests.explain.explaining import EINVAL, explained
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 
 

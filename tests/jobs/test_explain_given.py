@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.explain import explain
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.jobs.written import nccl_text
 from tests.jobs.samples import info
 

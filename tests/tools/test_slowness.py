@@ -16,10 +16,10 @@ from tools.fuzz.target import Parser, Sample, limited
 from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.agent.running.processes import shared_files
 from gdrkit.evidence.bundle import without_complaints
-from gdrkit.explain.attribution import _PATTERNS
-from gdrkit.explain.blocks import command_of
-from gdrkit.explain.lines import clean, typed, without_comment_mark
-from gdrkit.explain.transcript import read
+from gdrkit.explain.lines.attribution import _PATTERNS
+from gdrkit.explain.lines.blocks import command_of
+from gdrkit.explain.lines.line import clean, typed, without_comment_mark
+from gdrkit.explain.lines.transcript import read
 from gdrkit.fabric.ceilings.gpus import rates_of
 from gdrkit.fabric.ceilings.measured import sniff
 from gdrkit.fabric.topology.from_file import read_topology

@@ -154,7 +154,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     from gdrkit.evidence.stream import StreamEnded
     from gdrkit.evidence.tarball import open_tarball
     from gdrkit.explain.explain import explain
-    from gdrkit.explain.pasted_host import PastedHost
+    from gdrkit.explain.outputs.pasted_host import PastedHost
     from gdrkit.fabric.cost.config import parse_config
     from gdrkit.formats.compressed import decompress
     from gdrkit.formats.yaml_text import documents

@@ -11,7 +11,7 @@ from gdrkit.formats.utf_16 import MARKS, in_utf_8
 
 if TYPE_CHECKING:
     from gdrkit.cli.long_text import CutText
-    from gdrkit.explain.transcript import Gap
+    from gdrkit.explain.lines.transcript import Gap
 
 LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is read whole, and its most lines. A kernel log has a few MB and some 10,000 lines, and
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
     )
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
-    from gdrkit.explain.pasted_host import PastedHost
+    from gdrkit.explain.outputs.pasted_host import PastedHost
     from gdrkit.formats.log_store import without_frames
 
     content, gap = _content(options.file)
@@ -139,7 +139,7 @@ def _content(file: str) -> tuple[bytes, Gap]:
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.cli.long_text import read_cut
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.explain.transcript import NO_GAP
+    from gdrkit.explain.lines.transcript import NO_GAP
     from gdrkit.formats.compressed import decompress
     from gdrkit.formats.errors import FormatError
 

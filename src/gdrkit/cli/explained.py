@@ -22,6 +22,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     plain,
 )
+from gdrkit.explain.lines.transcript import Gap
 from gdrkit.explain.logged_job import (
     CHANNELS,
     DIFFERS,
@@ -30,14 +31,13 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
-from gdrkit.explain.measured import BENCHMARKS, PERFTEST
-from gdrkit.explain.transcript import Gap
+from gdrkit.explain.outputs.measured import BENCHMARKS, PERFTEST
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
 if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
-    from gdrkit.explain.pasted_host import PastedHost
-    from gdrkit.explain.transcript import TextLine
+    from gdrkit.explain.lines.transcript import TextLine
+    from gdrkit.explain.outputs.pasted_host import PastedHost
     from gdrkit.jobs.job import JobDiagnostics, LogPosition, Rank
     from gdrkit.jobs.pasted import PastedJob
     from gdrkit.repair.config.fault import CheckedFile, ConfigFault
@@ -76,7 +76,7 @@ class LogReader:
         from gdrkit.jobs.findings import JUDGED
 
         found, report = job.document, job.document.diagnostics
-        # the tables of UCX are not lines of NCCL; explain/ucx_outputs.py has what they show
+        # the tables of UCX are not lines of NCCL; explain/outputs/ucx_outputs.py has what they show
         only_ucx = found.ucx is not None and not found.jobs
         return LoggedJob(
             state="unknown" if only_ucx else found.verdict.state,
@@ -348,7 +348,7 @@ def checked_file(
 
 def _manifests_alone(lines: tuple[TextLine, ...]) -> bytes:
     """The manifests in the code blocks of a text, each on its lines; b"" if it has none."""
-    from gdrkit.explain.manifests import manifests
+    from gdrkit.explain.outputs.manifests import manifests
 
     shown: dict[int, str] = {}
     for first, text in manifests(lines).items():

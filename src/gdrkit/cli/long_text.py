@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gdrkit.cli.files import STDIN, shown
 from gdrkit.evidence.errors import TargetError
-from gdrkit.explain.transcript import NO_GAP, Gap
+from gdrkit.explain.lines.transcript import NO_GAP, Gap
 
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 4 << 30

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
-from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
     Answer,
@@ -17,9 +16,10 @@ from gdrkit.explain.explanation import (
     KnownFact,
     QuotedLine,
 )
-from gdrkit.explain.measured import PERFTEST
-from gdrkit.explain.pasted_host import PastedHost
-from gdrkit.explain.port_rates import port_rates
+from gdrkit.explain.lines.blocks import EVIDENCE
+from gdrkit.explain.outputs.measured import PERFTEST
+from gdrkit.explain.outputs.pasted_host import PastedHost
+from gdrkit.explain.outputs.port_rates import port_rates
 from gdrkit.fabric.ceilings.links import PcieLink
 from gdrkit.fabric.ceilings.measured import Measured, readings
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, describe_limit

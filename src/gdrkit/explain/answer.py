@@ -32,12 +32,12 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.failing import fails
 from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs
 from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
+from gdrkit.explain.lines.transcript import TextLine, shows_output
 from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of, inside_a_host
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate
 from gdrkit.explain.subject import Topics
-from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM

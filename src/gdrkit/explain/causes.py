@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
-from gdrkit.explain.asked_outputs import excluded
 from gdrkit.explain.chains import LEFT_ALONE
 from gdrkit.explain.explanation import QuotedLine, RuledOut
 from gdrkit.explain.failing import reports
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent, is_of_nccl, listed_nics, selects_listed_nic
-from gdrkit.explain.module_symbols import STUB, is_shown_to_register
-from gdrkit.explain.readings import port_states
-from gdrkit.explain.text_host import TextHost, proofs_of
-from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.used_gpus import is_judged
+from gdrkit.explain.outputs.asked_outputs import excluded
+from gdrkit.explain.outputs.module_symbols import STUB, is_shown_to_register
+from gdrkit.explain.outputs.readings import port_states
+from gdrkit.explain.outputs.text_host import TextHost, proofs_of
+from gdrkit.explain.outputs.used_gpus import is_judged
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.linkage import gpl_compatible

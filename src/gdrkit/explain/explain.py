@@ -31,7 +31,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.facts import cause_of, contradictions, known
 from gdrkit.explain.failing import blameless, failures, is_asked
-from gdrkit.explain.gpus import gpu_label
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.logged_job import (
     JobEvidence,
@@ -42,17 +42,17 @@ from gdrkit.explain.logged_job import (
     owned,
     undecided,
 )
-from gdrkit.explain.measured import RAS
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.notes import NODE, notes_among
+from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.measured import RAS
+from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
+from gdrkit.explain.outputs.text_host import TextHost, proofs_of
 from gdrkit.explain.platform_advice import of_platform
-from gdrkit.explain.port_rates import port_rates, rate_facts
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import is_foreign, is_unneeded, ranked
 from gdrkit.explain.subject import Topics, topics
-from gdrkit.explain.text_host import TextHost, proofs_of
-from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
-from gdrkit.explain.absent_modules import absent_modules
-from gdrkit.explain.asked_outputs import exclusions
-from gdrkit.explain.blocks import blocks
 from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
-from gdrkit.explain.gpus import gpu_label
-from gdrkit.explain.measured import CONTIGUOUS, RULED_OUT, measured
-from gdrkit.explain.text_host import TextHost, proofs_of, quote
-from gdrkit.explain.topologies import lists_nics, topology_row
-from gdrkit.explain.ucx_outputs import ucx_tables
+from gdrkit.explain.lines.blocks import blocks
+from gdrkit.explain.outputs.absent_modules import absent_modules
+from gdrkit.explain.outputs.asked_outputs import exclusions
+from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.measured import CONTIGUOUS, RULED_OUT, measured
+from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
+from gdrkit.explain.outputs.topologies import lists_nics, topology_row
+from gdrkit.explain.outputs.ucx_outputs import ucx_tables
 from gdrkit.facts.contiguous_memory import contiguous_memory
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name

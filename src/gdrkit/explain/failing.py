@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from gdrkit import catalogue
 from gdrkit.catalogue import every_rule, rule_of
-from gdrkit.explain.blocks import command_of
 from gdrkit.explain.chains import fails_by
 from gdrkit.explain.explanation import ASKED, FAR_AWAY, SET, STATE, WENT_ON
+from gdrkit.explain.lines.blocks import command_of
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent
 from gdrkit.explain.logged_job import LoggedJob
-from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.messages import registration
 from gdrkit.rules.capabilities import REGISTRATION

@@ -7,10 +7,10 @@ import re
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import Sureness, TextMachine
 from gdrkit.explain.failing import needs_path
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.slurm_limits import is_of_submitter
 from gdrkit.explain.ranking import Candidate
-from gdrkit.explain.slurm_limits import is_of_submitter
 from gdrkit.explain.subject import Topics
-from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex

@@ -18,10 +18,10 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
-from gdrkit.explain.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
-from gdrkit.explain.gpus import CUT
 from gdrkit.explain.logged_job import LoggedJob
-from gdrkit.explain.measured import (
+from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
+from gdrkit.explain.outputs.gpus import CUT
+from gdrkit.explain.outputs.measured import (
     BELOW_SPARKS,
     BENCHMARKS,
     CONTIGUOUS,

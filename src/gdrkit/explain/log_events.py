@@ -10,25 +10,25 @@ from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
-from gdrkit.explain.acs_ports import acs_readings
-from gdrkit.explain.asked_outputs import asked_readings
-from gdrkit.explain.bar1_lengths import bar1_readings
-from gdrkit.explain.blocks import EVIDENCE
-from gdrkit.explain.device_numbers import number_readings
-from gdrkit.explain.disk_listings import disk_readings
-from gdrkit.explain.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.explanation import NO_ERROR, STATE, WENT_ON
-from gdrkit.explain.module_symbols import symbol_readings
-from gdrkit.explain.pcie_links import link_readings
-from gdrkit.explain.rdma_files import devices
-from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
-from gdrkit.explain.readings import Reading, readings
-from gdrkit.explain.settings import settings
-from gdrkit.explain.topologies import dumped_nic, topology_readings
-from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.ucx_outputs import ucx_readings
+from gdrkit.explain.lines.blocks import EVIDENCE
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.acs_ports import acs_readings
+from gdrkit.explain.outputs.asked_outputs import asked_readings
+from gdrkit.explain.outputs.bar1_lengths import bar1_readings
+from gdrkit.explain.outputs.device_numbers import number_readings
+from gdrkit.explain.outputs.disk_listings import disk_readings
+from gdrkit.explain.outputs.efa_mapping import CODE, efa_readings, shows_efa
+from gdrkit.explain.outputs.module_symbols import symbol_readings
+from gdrkit.explain.outputs.pcie_links import link_readings
+from gdrkit.explain.outputs.rdma_files import devices
+from gdrkit.explain.outputs.rdma_topo_outputs import rdma_topo_readings
+from gdrkit.explain.outputs.readings import Reading, readings
+from gdrkit.explain.outputs.settings import settings
+from gdrkit.explain.outputs.topologies import dumped_nic, topology_readings
+from gdrkit.explain.outputs.ucx_outputs import ucx_readings
+from gdrkit.explain.outputs.xid_lines import xid_readings
 from gdrkit.explain.unexplained import reports_failure
-from gdrkit.explain.xid_lines import xid_readings
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.regex import regex
 from gdrkit.messages import errors, kernel, registration

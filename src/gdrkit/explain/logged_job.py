@@ -20,8 +20,8 @@ from gdrkit.explain.explanation import (
     QuotedLine,
     Sureness,
 )
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent
-from gdrkit.explain.transcript import TextLine
 from gdrkit.programs.nccl.log_lines import frame
 from gdrkit.verdict.cells import paths_closed_by
 

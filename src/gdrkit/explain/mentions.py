@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit import catalogue
-from gdrkit.explain.efa_mapping import CODE, names_efa
 from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
+from gdrkit.explain.lines.transcript import TextLine, shows_output
 from gdrkit.explain.log_events import events, for_path
+from gdrkit.explain.outputs.efa_mapping import CODE, names_efa
 from gdrkit.explain.products import DATACENTER, products
 from gdrkit.explain.subject import MAX_CHARACTERS
-from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.formats.regex import regex
 from gdrkit.messages.driver import FORCE_PCIE
 

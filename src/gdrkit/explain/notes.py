@@ -6,11 +6,11 @@ from gdrkit.catalogue import rule_of
 from gdrkit.explain.chains import brings_about
 from gdrkit.explain.explanation import EstablishedProblem
 from gdrkit.explain.failing import is_asked, needs_path
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent
+from gdrkit.explain.outputs.used_gpus import gpus_beside
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK
 from gdrkit.explain.subject import Topics
-from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.used_gpus import gpus_beside
 from gdrkit.node import Node
 from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.verdict.cells import programs_of

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import Answer
 from gdrkit.explain.first_steps import paragraphs
-from gdrkit.explain.measured import LINKED
-from gdrkit.explain.readings import port_states
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.measured import LINKED
+from gdrkit.explain.outputs.readings import port_states
 from gdrkit.node import Node
 from gdrkit.report.pages import code_page
 from gdrkit.rules.rule import Failed

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
-from gdrkit.explain.topologies import topology_row
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.topologies import topology_row
 from gdrkit.formats.regex import regex
 from gdrkit.rules.deciding_command import DecidingCommand, fill
 

@@ -9,9 +9,9 @@ from collections import Counter
 from msgspec import Struct
 
 from gdrkit.catalogue import every_consumer
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.used_gpus import failing_names
 from gdrkit.explain.products import products
-from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.used_gpus import failing_names
 from gdrkit.formats.regex import regex
 
 _PATTERNS = {

@@ -27,7 +27,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.first_steps import INTEGRATED
-from gdrkit.explain.measured import OF_A_GPU, PERFTEST
+from gdrkit.explain.outputs.measured import OF_A_GPU, PERFTEST
 from gdrkit.explain.products import CARDS
 from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.report.pages import code_page

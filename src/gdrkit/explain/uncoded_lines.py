@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
-from gdrkit.explain.measured import RAS_GROUP
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.measured import RAS_GROUP
 from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
-from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST

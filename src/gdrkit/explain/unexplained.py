@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gdrkit.explain.explanation import QuotedLine
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.formats.regex import regex
 from gdrkit.messages.process_ends import is_raised
 

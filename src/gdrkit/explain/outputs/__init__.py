@@ -1,0 +1,1 @@
+"""What the outputs, files and logs in a pasted text show."""
