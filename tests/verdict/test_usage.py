@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from gdrkit.evidence import Confidence
+from gdrkit.catalogue import rule_of
+from gdrkit.evidence import Confidence, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.loaded_modules import PEERMEM, RunningModule, running
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.usage import BUFINFO, parse_attachments
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
+from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import judge_node
+from gdrkit.verdict.check_results import CheckResult
+from gdrkit.verdict.path_state import State
+from gdrkit.verdict.usage import seen_in_use
 from tests.evidence_nodes import build, laid_down
 from tests.hiding_host import HidingHost
 
@@ -83,6 +90,25 @@ def test_a_buffer_in_use_does_not_show_what_a_program_is_told(hidden: str, state
 
     assert {one.state for one in used if (one.path, one.consumer) == ("dmabuf", "nccl")} == {state}
     assert {one.state for one in used if (one.path, one.consumer) == ("dmabuf", "verbs")} == {"active"}
+
+
+def test_a_nic_in_use_does_not_settle_what_is_open_about_one_of_several_gpus(tmp_path: Path):
+    """The table does not say whose memory it is. What is open about the node, the use does settle."""
+    table = TABLE.format(nic="0000:18:00.0", exporter="nv_dmabuf")
+    node = Node(WithBufinfo(open_host(str(build("ubuntu-6.8-h100", tmp_path))), table.encode()))
+    pair, here = next(item for item in judge_node(node).matrix.items() if item[0].device == "mlx5_0")
+    active = next(
+        one for one in here if (one.path, one.consumer, one.state) == ("dmabuf", "verbs", "active")
+    )
+
+    def state(subject: object) -> str:
+        unknown = CheckResult(
+            rule_of("topology-refused"), subject, Unknown(Missing("x", MissingReason.DENIED, "cat x"))
+        )
+        (seen,) = seen_in_use(node, pair, (replace(active, state=State.UNKNOWN, open=(unknown,)),))
+        return seen.state
+
+    assert (state(pair), state(next(iter(gpus(node)))), state(None)) == ("unknown", "unknown", "active")
 
 
 @pytest.mark.parametrize("exporter", ["amdgpu", "nvidia_drm"])

@@ -183,7 +183,7 @@ def disk_driver_flavour(node: Node) -> str:
             )
         return shown
 
-    return "open" if "GPL" in first_of(by_file, printed) else "proprietary"
+    return "open" if "GPL" in first_collected(by_file, printed) else "proprietary"
 
 
 @fact
