@@ -21,8 +21,8 @@ Read = Callable[[bytes], object]
 TEXTS = (
     "agent.collect.module_choice:dependencies", "agent.collect.module_choice:soft_dependencies",
     "agent.launch:is_destination", "agent.streams:visible", "agent.streams:visible_json",
-    "explain.blocks:command_of", "explain.lines:clean", "explain.lines:typed",
-    "explain.transcript:read", "explain.gpus:gpu_label",
+    "explain.lines.blocks:command_of", "explain.lines.line:clean", "explain.lines.line:typed",
+    "explain.lines.transcript:read", "explain.outputs.gpus:gpu_label",
     "fabric.ceilings.measured:sniff", "fabric.ceilings.nccl_diagnostics:parse_diagnostics",
     "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
     "fabric.nccl.system:bus_id", "fabric.topology.from_nccl_xml:speed_gt_per_s",
