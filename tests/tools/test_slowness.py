@@ -97,6 +97,21 @@ def test_a_reader_passes_over_short_lines(name):
     assert steps(tried, 3000) - steps(tried, 1000) <= 2000 * most
 
 
+def test_a_listing_of_more_nics_than_a_machine_has_is_refused_at_once():
+    """Each function was looked up by a walk over all of them."""
+
+    def tried(times):
+        rows = (f"0000:{n >> 8:02x}:{n >> 3 & 31:02x}.{n & 7} {CONNECTX}\n" for n in range(times))
+        with pytest.raises(FormatError, match="NICs are more than one machine has"):
+            read_topology("".join(rows).encode())
+
+    tried(2000)
+    assert steps(tried, 4000) - steps(tried, 2000) <= 2000 * 200
+
+
+CONNECTX = "Ethernet controller: Mellanox Technologies MT2892 Family [ConnectX-6 Dx]"
+
+
 def mentions(text):
     return list(unread_faults(text, {("NCCL_DEBUG", f"a{number}") for number in range(1000)}, {}))
 

@@ -8,7 +8,7 @@ device's lines begin with one tab, those of a capability with two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -221,10 +221,16 @@ def text_devices(node: Node) -> tuple[TextDevice, ...]:
     return parse(node.run(LSPCI))
 
 
+@fact
+def _by_address(node: Node) -> Mapping[str, TextDevice]:
+    """Each device of the listing; of one that is listed twice, the first."""
+    return {device.address: device for device in reversed(text_devices(node))}
+
+
 def text_device(node: Node, address: str) -> TextDevice:
     """One device of the listing. Raises EvidenceMissing where it is not listed."""
-    for device in text_devices(node):
-        if device.address == address:
-            node.mark(LSPCI.line, device.line)
-            return device
-    raise not_collected(f"lspci of {address}", f"lspci -nnvvv -s {quoted(address)}")
+    device = _by_address(node).get(address)
+    if device is None:
+        raise not_collected(f"lspci of {address}", f"lspci -nnvvv -s {quoted(address)}")
+    node.mark(LSPCI.line, device.line)
+    return device

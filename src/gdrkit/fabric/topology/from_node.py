@@ -12,6 +12,7 @@ from msgspec import structs
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.fabric.topology.graph import (
     C2C,
+    NETS_LIMIT,
     DeviceLink,
     HostBridge,
     Net,
@@ -50,6 +51,7 @@ from gdrkit.facts.pci_registers import acs, ats_enabled, link
 from gdrkit.facts.pci_text import ACS_BITS
 from gdrkit.facts.processors import CpuModel, mask, numa_nodes, processor
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, phys_port_name, ports
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.unusable import unusable_gpu, unusable_nic
@@ -155,7 +157,8 @@ def _cpus(node: Node, reader: _NodeReader, tree: tuple[TopologyDevice, ...]) -> 
 def _tree(
     node: Node, reader: _NodeReader, found: tuple[PciGpu, ...], hardware: tuple[RdmaDevice, ...]
 ) -> Iterator[TopologyDevice]:
-    """GPUs, NICs and NVSwitches with the bridges above them, parents before children."""
+    """GPUs, NICs and NVSwitches with the bridges above them, parents before children. Raises FormatError for
+    more NICs than a machine has."""
     roles = {gpu.address: Role.GPU for gpu in found}
     roles |= {nic.pci_address: Role.NIC for nic in hardware if nic.pci_address}
     functions = {d.address: d for d in reader.all("PCI devices", lambda: devices(node))}
@@ -165,6 +168,8 @@ def _tree(
             continue
         if not there(node, f"{ROOT}/{function.address}/physfn"):  # virtual functions may belong to a guest
             roles[function.address] = kind
+    if (nics := [*roles.values()].count(Role.NIC)) > NETS_LIMIT:  # before a dozen facts of each are read
+        raise FormatError(f"{nics} NICs are more than one machine has")
     seen: set[str] = set()
     for address in sorted(roles):
         above = reader.all("bridges", partial(bridges_above, node, address))
