@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.explain.lines.fan_out import ELSEWHERE, machine_elsewhere
 from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 
@@ -37,7 +38,7 @@ _PATTERNS = {
     ),
     "sent": regex(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
-        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?P<in_pod>.*)"
+        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs|rsh|debug) (?P<in_pod>.*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
     # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
@@ -172,18 +173,27 @@ class Attribution:
         if found is not None and not _is_no_machine(found["name"]):
             self._name(found["name"].lower(), "heading", self._level)
 
-    def sent_to(self, command: str) -> str:
-        """The machine or pod that a command reaches by ssh, kubectl or talosctl; "" if it runs locally, or
-        in the first pod with the driver: it loads modules into the kernel whose log is pasted with it."""
-        if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
-            return ""
+    def sent_to(self, command: str) -> str | None:
+        """The machine or pod that a command reaches by ssh, kubectl, srun or the like; "" if it is another
+        one that the command does not name, None if the command runs locally, or in the first pod with the
+        driver: it loads modules into the kernel whose log is pasted with it."""
+        if not command or not any(word in command for word in _SENDERS):
+            return None
         found = _PATTERNS["sent"].match(command)
-        name = (found["ssh"] or _pod(found["in_pod"] or "") or found["talos"] or "") if found else ""
+        if found is None:
+            return self._elsewhere(machine_elsewhere(command))
+        name = found["ssh"] or _pod(found["in_pod"] or "") or found["talos"] or ""
         if name.startswith(DRIVER_PODS):
             self._driver_pod = self._driver_pod or name
-            if name == self._driver_pod:
-                return ""
-        return _short(name.rpartition("@")[2])
+            if name == self._driver_pod and not self.machine:
+                return None
+        return self._elsewhere(_short(name.rpartition("@")[2]))
+
+    def _elsewhere(self, name: str | None) -> str | None:
+        """Count a machine without a name that is not the one of the prompt."""
+        if name == "" and self.machine:
+            self.authors[self.author].setdefault("", "heading")
+        return name
 
     def _runs_on(self, text: str) -> None:
         """Name the node of the pod with the driver, by its row in a table of kubectl."""
@@ -196,7 +206,11 @@ class Attribution:
         self.machine, self._scope = name, scope
 
 
-WITH_VALUE = ("-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since")
+_SENDERS = ("ssh ", "kubectl", "oc ", "talosctl", *ELSEWHERE)
+WITH_VALUE = (
+    "-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since",
+    "--image",
+)  # fmt: skip
 """Options of kubectl, before a pod's name, whose value is the next word."""
 
 

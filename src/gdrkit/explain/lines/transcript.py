@@ -252,4 +252,5 @@ class _LineClassifier:
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""
-        return self.group or self.attribution.sent_to(self.command) or self.attribution.machine
+        sent = self.attribution.sent_to(self.command)
+        return self.group or (self.attribution.machine if sent is None else sent)
