@@ -38,7 +38,7 @@ _PATTERNS = {
     ),
     "sent": regex(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
-        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs|rsh|debug) (?P<in_pod>.*)"
+        r"|(?:kubectl|oc) (?:.* )?(?:exec|(?P<logs>logs)|rsh|debug) (?P<in_pod>.*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
     # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
@@ -81,6 +81,7 @@ class Attribution:
         self.authors: dict[str, dict[str, str]] = {"": {}}  # the machines that each author names, and how
         self._scope = self._level = WITHOUT_LEVEL
         self._driver_pod = ""
+        self._entered = self._outside = ""  # the machine of a shell that a command opened; the one before
 
     def name_of(self, author: str, prose: bool) -> str:
         """The machine of an author's unattributed lines: the only one that prompts and NCCL lines name.
@@ -109,9 +110,27 @@ class Attribution:
         """Count the author of a quotation that holds an output."""
         self.authors.setdefault(QUOTED_POST, quotation.authors[QUOTED_POST])
 
-    def prompt(self, host: str) -> None:
-        """Set the machine from a prompt."""
-        self._name(_short(host), "prompt", self._level)
+    def prompt(self, host: str, command: str) -> None:
+        """Set the machine from a prompt, and from its command if that opens or leaves a shell elsewhere."""
+        if _BARE_SHELL.fullmatch(host):
+            self.machine = self._entered or self.machine
+        elif host:
+            self._name(_short(host), "prompt", self._level)
+        if command in LEAVES and self.machine == self._entered:
+            self.machine = self._outside
+        elif name := self._opens_shell(command):
+            if self.machine != self._entered:
+                self._outside = self.machine
+            self._entered = name
+            self._name(name, "prompt", self._level)
+
+    def _opens_shell(self, command: str) -> str:
+        """The node or pod in which `oc debug` or `kubectl exec` opens a shell; "" for another command."""
+        _, _, there = command.partition(" -- ")
+        if there.rpartition("/")[2] not in ("", *SHELLS):
+            return ""
+        found = _PATTERNS["sent"].match(command)
+        return (self.sent_to(command) or "") if found and found["in_pod"] and not found["logs"] else ""
 
     def group(self, name: str) -> None:
         """Count a group of machines that a header names: lines that name none are of another one."""
@@ -206,6 +225,9 @@ class Attribution:
         self.machine, self._scope = name, scope
 
 
+SHELLS, LEAVES = ("sh", "bash", "ash", "dash", "zsh"), ("exit", "logout")
+_BARE_SHELL = regex(r"(?:ba|a|da|k|z)?sh-\d[\d.]*")
+"""The prompt of a shell without a profile, as `oc debug` has it: PS1='\\s-\\v\\$ ', bash(1)."""
 _SENDERS = ("ssh ", "kubectl", "oc ", "talosctl", *ELSEWHERE)
 WITH_VALUE = (
     "-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since",

@@ -195,8 +195,7 @@ class _LineClassifier:
         return found.text
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
-        if typed.host:
-            self.attribution.prompt(typed.host)
+        self.attribution.prompt(typed.host, typed.command)
         self.command, self.typed_at = typed.command, number
         self.group, self.sent, self.there = "", typed.command, command_there(typed.command)
         self.there_at, self.told = number, set()
