@@ -24,6 +24,12 @@ _DOMAIN = regex(r"\.[A-Za-z][\w.-]*(?=,|$)")
 _LABEL = regex(rf"(?P<nodes>(?=\w){_PART}): ?(?P<rest>.*)")
 """What pdsh, `clush` and `clush -L` print before each line."""
 
+_DRAINED = regex(
+    r".{1,400}? {2,80}[\w.-]{1,40} {1,40}\d{4}-\d\d-\d\dT[\d:]{8} {1,40}"
+    rf"(?P<nodes>(?=\w){_PART}(?:,(?=\w){_PART}){{0,200}})"
+)
+"""A row of `sinfo -R`: the reason, the user, the time and the nodes. Source: Slurm, sinfo(1)."""
+
 PROGRAMS = ("clush", "pdsh")
 VALUED = ("w", "x", "g", "X", "l", "f", "t", "u", "R", "o", "m", "O", "i")
 """Options of one letter that take a value, in the same word or the next."""
@@ -72,6 +78,12 @@ def labelled(text: str, command: str) -> tuple[str, str] | None:
         return None
     named = found["nodes"] in command or any(letter.isdigit() for letter in found["nodes"])
     return (names(found["nodes"]), found["rest"]) if named else None
+
+
+def drained(text: str, command: str) -> str:
+    """The nodes that a row of `sinfo -R` gives a reason for; "" for another line."""
+    found = _DRAINED.fullmatch(text.rstrip()) if "sinfo" in command else None
+    return names(found["nodes"]) if found else ""
 
 
 def command_there(command: str) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gdrkit.explain.lines import line as lines_of
 from gdrkit.explain.lines.attribution import QUOTED_POST, Attribution
-from gdrkit.explain.lines.fan_out import command_there, group_headers, labelled
+from gdrkit.explain.lines.fan_out import command_there, drained, group_headers, labelled
 from gdrkit.explain.lines.forms import form_of
 from gdrkit.explain.lines.novel_lines import novel
 from gdrkit.explain.lines.recognition import is_output
@@ -191,7 +191,7 @@ class _LineClassifier:
             self.wrapped_by, text = label
             return text
         found = unwrap(text, fenced=self.fenced)
-        self.wrapped_by = found.host
+        self.wrapped_by = found.host or drained(text, self.sent)
         return found.text
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
