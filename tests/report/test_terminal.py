@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gdrkit.report.terminal import COMMAND, Row, render
+from gdrkit.report.terminal import COMMAND, Row, excerpt, render
 
 ROWS: tuple[Row, ...] = (
     (9, "bold", "Why not: the driver is proprietary, so no dma-buf", "BLOCKED"),
@@ -32,3 +32,29 @@ def test_text_without_colours_is_the_coloured_text_without_its_escapes(row, widt
 
 def test_a_colour_is_an_escape():
     assert render([(0, "quiet", "words")], {"quiet": "red"}, colour=True) == "\x1b[31mwords\x1b[0m\n"
+
+
+SANDBOX = (
+    'Failed to create pod sandbox: rpc error: code = Unknown desc = plugin type="multus" failed (add):   '
+    "RDMA subsystem namespace awareness mode is set to shared, expected it to be exclusive"
+)
+"""What kubelet passes on: the cause is last."""
+
+
+def test_an_excerpt_of_a_long_line_keeps_the_cause_at_its_end():
+    cut = excerpt(SANDBOX, 150)
+    assert cut == (
+        "Failed to create pod sandbox: rpc error: code = ... failed (add): RDMA subsystem namespace"
+        " awareness mode is set to shared, expected it to be exclusive"
+    )
+
+
+@pytest.mark.parametrize("text", ["x" * 500, "a " * 250, SANDBOX])
+@pytest.mark.parametrize("characters", [20, 150])
+def test_an_excerpt_is_not_longer_than_the_words_it_may_have(text: str, characters: int):
+    assert len(excerpt(text, characters).replace(" ... ", "")) <= characters
+
+
+def test_a_line_that_fits_is_whole():
+    words = " ".join(SANDBOX.split())
+    assert excerpt(SANDBOX, len(words)) == words

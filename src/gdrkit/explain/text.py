@@ -32,7 +32,7 @@ from gdrkit.explain.products import CARDS
 from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
-from gdrkit.report.terminal import Row, render
+from gdrkit.report.terminal import Row, excerpt, render
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
@@ -375,6 +375,4 @@ def _known(machine: TextMachine, verbose: bool) -> Iterator[Row]:
 
 
 def _quote(proof: QuotedLine, indent: int = 6, more: str = "") -> Iterator[Row]:
-    words = " ".join(proof.text.split())
-    cut = words if len(words) <= QUOTE_CHARACTERS else words[:QUOTE_CHARACTERS] + "..."
-    yield indent, "quote", f"line {proof.line}: {cut}{more}"
+    yield indent, "quote", f"line {proof.line}: {excerpt(proof.text, QUOTE_CHARACTERS)}{more}"

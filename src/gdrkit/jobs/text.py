@@ -25,7 +25,7 @@ from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
 from gdrkit.report.rack_traffic import rack_line
-from gdrkit.report.terminal import Row, render
+from gdrkit.report.terminal import Row, excerpt, render
 
 STYLES = {
     "head": "bold", "active": "bold green", "blocked": "bold red", "unknown": "bold magenta",
@@ -225,7 +225,7 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
         yield 2, "failed", f"{error.call}{number}{vendor}: {error.meaning or 'unknown error'} ({where})"
         if len(error.codes) > 1 or not error.decides:
             yield 6, "", f"possible cause{'s' * (len(error.codes) > 1)}: {', '.join(error.codes)}"
-        yield 6, "quote", f"{error.line}: {_cut(error.words)}"
+        yield 6, "quote", f"{error.line}: {excerpt(error.words, WORDS)}"
         for code in error.codes[:1]:
             if code not in found:
                 yield 6, "", f"next: {_page_of(code)}"
@@ -291,7 +291,7 @@ def _misleading(document: NcclDocument) -> Iterator[Row]:
     yield 0, "head", "Misleading lines"
     for line in document.misleading:
         times = f" ({line.count:,} such lines)" if line.count > 1 else ""
-        yield 2, "quote", f"{line.line}: {_cut(line.words)}{times}"
+        yield 2, "quote", f"{line.line}: {excerpt(line.words, WORDS)}{times}"
         yield 6, "", line.truth
 
 
@@ -389,8 +389,3 @@ def _leg(leg: Leg) -> Iterator[Row]:
 
 def _count(number: int, word: str, plural: str = "s") -> str:
     return f"{number:,} {word}{'' if number == 1 else plural}"
-
-
-def _cut(words: str) -> str:
-    words = " ".join(words.split())
-    return words if len(words) <= WORDS else words[:WORDS] + "..."

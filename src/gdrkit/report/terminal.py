@@ -36,6 +36,17 @@ def render(
     return "\n".join(map(_without_tabs, plain.split("\n"))) if "\t" in plain else plain
 
 
+def excerpt(text: str, characters: int) -> str:
+    """The words of a quoted line. A longer one loses its middle: programs that pass on an error put the
+    cause at its end."""
+    words = " ".join(text.split())
+    if len(words) <= characters:
+        return words
+    head = words[: characters // 3].rpartition(" ")[0] or words[: characters // 3]
+    tail = words[-(characters - characters // 3) :]
+    return f"{head} ... {tail.partition(' ')[2] or tail}"
+
+
 def _lines(rows: Iterable[Row], width: int) -> Iterator[tuple[str, str, str]]:
     """Each line: its label or indent, its words, and the style of the row."""
     for row in rows:

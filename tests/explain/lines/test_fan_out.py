@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.explain.lines.fan_out import command_there, group_headers, labelled
+from gdrkit.explain.lines.fan_out import command_there, drained, group_headers, labelled
 from gdrkit.explain.lines.transcript import read
 from gdrkit.explain.outputs.pasted_host import PastedHost
 from tests.explain.explaining import explained
@@ -157,3 +157,28 @@ def test_every_line_with_text_is_read_at_most_once_as_an_output(lines: list[str]
     host = PastedHost("\n".join(lines) + "\n")
     numbers = [line.number for line in host.lines if line.kind == "machine"]
     assert len(numbers) == len(set(numbers))
+
+
+DRAINED = (
+    "NHC: check_hw_ib: No IB port mlx5_3:1 is ACTIVE (LinkUp 400 Gb/sec).  root      2026-11-29T03:12:44"
+    " gpu-b[017,221]"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "row", "nodes"),
+    [
+        ("sinfo -R", DRAINED, "gpu-b[017,221]"),
+        ("ssh head sinfo -R", DRAINED.replace("gpu-b[017,221]", "n1.cluster,n2  "), "n1,n2"),
+        ("sinfo -R", "REASON               USER      TIMESTAMP           NODELIST", ""),
+        ("sinfo -R", DRAINED.replace("gpu-b[017,221]", "Unknown reason"), ""),
+        ("cat notes", DRAINED, ""),
+    ],
+)
+def test_a_reason_of_slurm_is_of_the_nodes_in_its_row(command: str, row: str, nodes: str):
+    assert drained(row, command) == nodes
+
+
+def test_what_slurm_says_of_a_node_is_not_of_the_machine_that_asks():
+    lines = read(f"[root@login1 ~]# sinfo -R\nREASON  USER  TIMESTAMP  NODELIST\n{DRAINED}\n")
+    assert [line.host for line in lines] == ["login1", "login1", "gpu-b[017,221]"]

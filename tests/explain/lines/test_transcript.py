@@ -288,6 +288,57 @@ def test_a_remote_command_shows_the_remote_machine(command, host):
     assert output.host == host
 
 
+@pytest.mark.parametrize(
+    ("command", "host"),
+    [
+        ("srun -w cn110 dmesg", "cn110"),
+        ("srun -p gpu --nodelist cn110.cluster dmesg", "cn110"),
+        ("sudo srun --nodelist=cn110 -N1 --pty bash -c 'dmesg | grep -w Xid'", "cn110"),
+        ("pdsh -N -w cn110 dmesg | grep -w Xid", "cn110"),
+        ("clush -Nw cn110 dmesg", "cn110"),
+        ("ansible -i inv1 cn110 -m shell -a dmesg", "cn110"),
+        ("xdsh cn110 dmesg", "cn110"),
+        ("kubectl exec nvidia-driver-daemonset-x7k2p -- dmesg", "nvidia-driver-daemonset-x7k2p"),
+        ("kubectl debug -it --image busybox node/cn110 -- dmesg", "cn110"),
+        ("srun -w cn[110-112] dmesg", ""),
+        ("srun -w cn110,cn111 dmesg", ""),
+        ("srun -p gpu dmesg", ""),
+        ("kubectl logs -l app=trainer", ""),
+        ("ansible gpus -m shell -a dmesg", ""),
+        ("dmesg | tail", "login1"),
+        ("scontrol show node cn110 >/dev/null; dmesg", "login1"),
+        ("grep -w srun notes; dmesg", "login1"),
+    ],
+)
+def test_a_command_that_runs_elsewhere_shows_no_machine_of_the_prompt(command, host):
+    typed, *output = read(f"[root@login1 ~]# {command}\n{ERROR}\n[root@login1 ~]# \n{ERROR}\n")
+
+    assert (typed.host, output[0].host, output[-1].host) == (host, host, "login1")
+
+
+@pytest.mark.parametrize("prompt", ["sh-5.1# ", "bash-5.2$ ", "$ "])
+@pytest.mark.parametrize(
+    "command",
+    ["oc debug node/{}", "kubectl debug node/{} -it --image=busybox", "kubectl exec -it {} -- /bin/bash"],
+)
+def test_a_shell_on_a_node_is_of_the_node_until_it_is_left(prompt: str, command: str):
+    visit = f"$ {command}\n{prompt}chroot /host\n{prompt}lsmod\n{ERROR}\n"
+    text = f"{visit.format('gpu-w1')}{visit.format('gpu-w2')}{prompt}exit\n[ann@bastion ~]$ lsmod\n{ERROR}\n"
+
+    assert [line.host for line in read(text) if line.kind == "machine"] == ["gpu-w1", "gpu-w2", "bastion"]
+
+
+def test_who_leaves_such_a_shell_is_where_he_was():
+    text = f"[ann@bastion ~]$ oc debug node/gpu-w1\nsh-5.1# lsmod\n{ERROR}\nsh-5.1# exit\n$ lsmod\n{ERROR}\n"
+
+    assert [line.host for line in read(text) if line.kind == "machine"] == ["gpu-w1", "bastion"]
+
+
+def test_the_version_of_a_shell_is_no_machine():
+    assert machine_names(read(f"sh-5.1# lsmod\n{ERROR}\n")) == ("",)
+    assert machine_names(read(f"sh-gpu5:~# lsmod\n{ERROR}\n")) == ("sh-gpu5",)
+
+
 # -- outputs -------------------------------------------------------------------------------------------
 
 

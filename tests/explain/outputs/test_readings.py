@@ -283,3 +283,52 @@ def test_a_port_that_waits_has_its_step_whatever_the_others_are(other: str):
     states = (("mlx5_3", "PORT_INIT (2)"), ("mlx5_4", other), ("mlx5_5", "PORT_ACTIVE (4)"))
     found = explained("".join(listed.format(*one) for one in states)).answer
     assert found.now and "state INIT" in found.now[0]
+
+
+CUT = "\t\tState: {}\n\t\tPhysical state: {}\n\t\tRate: {}\n"
+CUT_DOWN, CUT_ACTIVE = CUT.format("Down", "Polling", 10), CUT.format("Active", "LinkUp", 400)
+
+
+def said(*outputs: tuple[str, str]) -> str:
+    found = explained("".join(f"[root@n1 ~]# {command}\n{output}" for command, output in outputs))
+    facts = [fact.value for machine in found.machines for fact in machine.known]
+    notes = [line.note for machine in found.machines for line in machine.open]
+    return "\n".join([found.answer.sentence, *facts, *notes])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ibstat {} | grep -E 'State|Rate|state'",
+        "sudo ibstat {} 1 | grep -i -e state -e rate",
+        "ssh n1 ibstatus {} | grep -i -e state -e rate",
+        "ibv_devinfo -v -d {} | grep -i -e state -e rate",
+    ],
+)
+def test_the_state_of_a_port_is_of_the_device_that_the_command_names(command: str):
+    whole = ("ibstat mlx5_2", f"CA 'mlx5_2'\n\tNumber of ports: 1\n\tPort 1:\n{CUT_DOWN}")
+    for first in (whole, (command.format("mlx5_2"), CUT_DOWN)):
+        words = said(first, (command.format("mlx5_0"), CUT_ACTIVE))
+        assert "no active port of mlx5_2" in words and "active ports of mlx5_0" in words
+        assert "flapping" not in words and "no problem" not in words
+
+
+def test_a_port_that_is_down_and_later_active_may_flap_if_both_commands_name_it():
+    command = "ibstat mlx5_0 | grep -E 'State|Rate|state'"
+    assert "mlx5_0 was down, and is active in line 6: its link may be flapping" in said(
+        (command, CUT_DOWN), (command, CUT_ACTIVE)
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for i in 0 1; do ibstat mlx5_$i | grep tate; done",
+        "ibstat | grep tate",
+        "ibstat mlx5_0; ibstat mlx5_1",
+    ],
+)
+def test_ports_without_a_device_are_not_taken_for_one_another(command: str):
+    words = said((command, CUT_ACTIVE), (command, CUT_DOWN))
+    assert "no active port of an unnamed device" in words
+    assert "flapping" not in words and "no problem" not in words

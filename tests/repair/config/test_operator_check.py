@@ -163,3 +163,33 @@ def test_an_object_of_a_cluster_says_which_part_is_not_ready(name, why, words):
 def test_an_object_that_is_ready_has_no_fault():
     text = LIVE.replace("STATE", "ready").replace("WHY", "")
     assert check(text.encode(), "policy.yaml").faults == ()
+
+
+NODE_STATE = """\
+apiVersion: sriovnetwork.openshift.io/v1
+kind: SriovNetworkNodeState
+metadata: {name: gpu-w2}
+status:
+  lastSyncError: "WHY"
+  syncStatus: STATE
+"""
+WRITE = "write /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs: cannot allocate memory"
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "seen"),
+    [
+        ("Failed", WRITE, [f"Failed in the cluster: {WRITE}"]),
+        ("Failed", "", ["Failed in the cluster"]),
+        ("Succeeded", "", []),
+        ("InProgress", WRITE, []),  # of an attempt before: the operator tries again
+    ],
+)
+def test_an_object_of_another_kind_says_that_it_failed(state: str, why: str, seen: list[str]):
+    text = NODE_STATE.replace("STATE", state).replace("WHY", why)
+    assert [fault.seen for fault in check(text.encode(), "state.yaml").faults] == seen
+
+
+def test_a_failure_that_a_spec_only_names_is_none():
+    text = NODE_STATE.replace("status:", "spec:").replace("STATE", "Failed")
+    assert not check(text.encode(), "state.yaml").faults

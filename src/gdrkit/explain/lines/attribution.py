@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.explain.lines.fan_out import ELSEWHERE, machine_elsewhere
 from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 
@@ -37,7 +38,7 @@ _PATTERNS = {
     ),
     "sent": regex(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
-        r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?P<in_pod>.*)"
+        r"|(?:kubectl|oc) (?:.* )?(?:exec|(?P<logs>logs)|rsh|debug) (?P<in_pod>.*)"
         r"|talosctl (?:.* )?(?:-n|--nodes)[ =](?P<talos>[\w.:-]+))"
     ),
     # a row of `kubectl get pods -o wide`: name, ready, status, restarts, age, address, node
@@ -80,6 +81,7 @@ class Attribution:
         self.authors: dict[str, dict[str, str]] = {"": {}}  # the machines that each author names, and how
         self._scope = self._level = WITHOUT_LEVEL
         self._driver_pod = ""
+        self._entered = self._outside = ""  # the machine of a shell that a command opened; the one before
 
     def name_of(self, author: str, prose: bool) -> str:
         """The machine of an author's unattributed lines: the only one that prompts and NCCL lines name.
@@ -108,9 +110,27 @@ class Attribution:
         """Count the author of a quotation that holds an output."""
         self.authors.setdefault(QUOTED_POST, quotation.authors[QUOTED_POST])
 
-    def prompt(self, host: str) -> None:
-        """Set the machine from a prompt."""
-        self._name(_short(host), "prompt", self._level)
+    def prompt(self, host: str, command: str) -> None:
+        """Set the machine from a prompt, and from its command if that opens or leaves a shell elsewhere."""
+        if _BARE_SHELL.fullmatch(host):
+            self.machine = self._entered or self.machine
+        elif host:
+            self._name(_short(host), "prompt", self._level)
+        if command in LEAVES and self.machine == self._entered:
+            self.machine = self._outside
+        elif name := self._opens_shell(command):
+            if self.machine != self._entered:
+                self._outside = self.machine
+            self._entered = name
+            self._name(name, "prompt", self._level)
+
+    def _opens_shell(self, command: str) -> str:
+        """The node or pod in which `oc debug` or `kubectl exec` opens a shell; "" for another command."""
+        _, _, there = command.partition(" -- ")
+        if there.rpartition("/")[2] not in ("", *SHELLS):
+            return ""
+        found = _PATTERNS["sent"].match(command)
+        return (self.sent_to(command) or "") if found and found["in_pod"] and not found["logs"] else ""
 
     def group(self, name: str) -> None:
         """Count a group of machines that a header names: lines that name none are of another one."""
@@ -172,18 +192,27 @@ class Attribution:
         if found is not None and not _is_no_machine(found["name"]):
             self._name(found["name"].lower(), "heading", self._level)
 
-    def sent_to(self, command: str) -> str:
-        """The machine or pod that a command reaches by ssh, kubectl or talosctl; "" if it runs locally, or
-        in the first pod with the driver: it loads modules into the kernel whose log is pasted with it."""
-        if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
-            return ""
+    def sent_to(self, command: str) -> str | None:
+        """The machine or pod that a command reaches by ssh, kubectl, srun or the like; "" if it is another
+        one that the command does not name, None if the command runs locally, or in the first pod with the
+        driver: it loads modules into the kernel whose log is pasted with it."""
+        if not command or not any(word in command for word in _SENDERS):
+            return None
         found = _PATTERNS["sent"].match(command)
-        name = (found["ssh"] or _pod(found["in_pod"] or "") or found["talos"] or "") if found else ""
+        if found is None:
+            return self._elsewhere(machine_elsewhere(command))
+        name = found["ssh"] or _pod(found["in_pod"] or "") or found["talos"] or ""
         if name.startswith(DRIVER_PODS):
             self._driver_pod = self._driver_pod or name
-            if name == self._driver_pod:
-                return ""
-        return _short(name.rpartition("@")[2])
+            if name == self._driver_pod and not self.machine:
+                return None
+        return self._elsewhere(_short(name.rpartition("@")[2]))
+
+    def _elsewhere(self, name: str | None) -> str | None:
+        """Count a machine without a name that is not the one of the prompt."""
+        if name == "" and self.machine:
+            self.authors[self.author].setdefault("", "heading")
+        return name
 
     def _runs_on(self, text: str) -> None:
         """Name the node of the pod with the driver, by its row in a table of kubectl."""
@@ -196,7 +225,14 @@ class Attribution:
         self.machine, self._scope = name, scope
 
 
-WITH_VALUE = ("-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since")
+SHELLS, LEAVES = ("sh", "bash", "ash", "dash", "zsh"), ("exit", "logout")
+_BARE_SHELL = regex(r"(?:ba|a|da|k|z)?sh-\d[\d.]*")
+"""The prompt of a shell without a profile, as `oc debug` has it: PS1='\\s-\\v\\$ ', bash(1)."""
+_SENDERS = ("ssh ", "kubectl", "oc ", "talosctl", *ELSEWHERE)
+WITH_VALUE = (
+    "-n", "-c", "-l", "--namespace", "--container", "--selector", "--context", "--tail", "--since",
+    "--image",
+)  # fmt: skip
 """Options of kubectl, before a pod's name, whose value is the next word."""
 
 

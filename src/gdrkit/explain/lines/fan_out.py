@@ -3,11 +3,13 @@
 A group of machines that printed the same is one machine here: gpu[498-500]. What it printed is an output of
 the command that ran there, as if somebody had typed it at a prompt of that machine.
 
-Sources: ClusterShell lib/ClusterShell/CLI/Display.py, and clush(1); pdsh(1), dshbak(1).
+Sources: ClusterShell lib/ClusterShell/CLI/Display.py, and clush(1); pdsh(1), dshbak(1); srun(1); pssh(1);
+ansible(1); xCAT's xdsh(1), psh(1); salt(1).
 """
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -22,9 +24,27 @@ _DOMAIN = regex(r"\.[A-Za-z][\w.-]*(?=,|$)")
 _LABEL = regex(rf"(?P<nodes>(?=\w){_PART}): ?(?P<rest>.*)")
 """What pdsh, `clush` and `clush -L` print before each line."""
 
+_DRAINED = regex(
+    r".{1,400}? {2,80}[\w.-]{1,40} {1,40}\d{4}-\d\d-\d\dT[\d:]{8} {1,40}"
+    rf"(?P<nodes>(?=\w){_PART}(?:,(?=\w){_PART}){{0,200}})"
+)
+"""A row of `sinfo -R`: the reason, the user, the time and the nodes. Source: Slurm, sinfo(1)."""
+
 PROGRAMS = ("clush", "pdsh")
-VALUED = ("w", "x", "g", "X", "l", "f", "t", "u", "R", "o", "m", "O")
+VALUED = ("w", "x", "g", "X", "l", "f", "t", "u", "R", "o", "m", "O", "i")
 """Options of one letter that take a value, in the same word or the next."""
+ELSEWHERE = {
+    "srun": ("-w", "--nodelist"),
+    "pdsh": ("-w",),
+    "clush": ("-w", "--nodes"),
+    "pssh": ("-H", "--host"),
+    "ansible": (),
+    "xdsh": (),
+    "psh": (),
+    "salt": (),
+}
+"""Programs that run a command on other machines, and the options that name them; without any, the first
+word does, with the name of a machine or of a group."""
 GATHERS = ("dshbak", "clubak", "sort")
 """Programs behind a pipe that leave the lines of every machine as they are."""
 
@@ -60,18 +80,17 @@ def labelled(text: str, command: str) -> tuple[str, str] | None:
     return (names(found["nodes"]), found["rest"]) if named else None
 
 
+def drained(text: str, command: str) -> str:
+    """The nodes that a row of `sinfo -R` gives a reason for; "" for another line."""
+    found = _DRAINED.fullmatch(text.rstrip()) if "sinfo" in command else None
+    return names(found["nodes"]) if found else ""
+
+
 def command_there(command: str) -> str:
     """What a command runs on every machine; "" if it runs here."""
     if not any(program in command for program in PROGRAMS):
         return ""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="|")
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        words = list(lexer)
-    except ValueError:  # a quotation without its end
-        return ""
-    while words[:1] == ["sudo"] or ("=" in "".join(words[:1])):
-        words = words[1:]
+    words = _words(command)
     if not words or words[0].rpartition("/")[2] not in PROGRAMS:
         return ""
     end = words.index("|") if "|" in words else len(words)
@@ -86,3 +105,53 @@ def _behind_options(words: Sequence[str]) -> Sequence[str]:
         valued = not words[at].startswith("--") and words[at].endswith(VALUED)
         at += 2 if valued else 1
     return words[at:]
+
+
+def _words(command: str) -> Sequence[str]:
+    """The words of a command without sudo and variables; () if a quotation has no end."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="|")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        return ()
+    while words[:1] == ["sudo"] or ("=" in "".join(words[:1])):
+        words = words[1:]
+    return words
+
+
+@functools.lru_cache(maxsize=16)
+def machine_elsewhere(command: str) -> str | None:
+    """The only machine on which a command runs, if it is another one; "" if the command names none, several
+    or a group, None if it runs here."""
+    if not any(program in command for program in ELSEWHERE):
+        return None
+    words = _words(command) or command.split()
+    options = ELSEWHERE.get(words[0].rpartition("/")[2]) if words else None
+    if options is None:
+        return None
+    named = _values(words[1:], options) if options else _behind_options(words[1:])[:1]
+    name = named[0] if len(named) == 1 else ""
+    whole = _NAME.fullmatch(name) and (options or any(letter.isdigit() for letter in name))
+    return names(name) if whole else ""
+
+
+_NAME = regex(r"(?!-)[\w.-]{1,80}")
+
+
+def _values(words: Sequence[str], options: Sequence[str]) -> Sequence[str]:
+    """The values that a command's own options give: `-w X`, `-wX`, `--nodelist=X`, `-bw X`."""
+    found: list[str] = []
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        if word == "|":
+            break
+        for option in options:
+            bundled = len(option) == 2 and _BUNDLE.fullmatch(word) and word.endswith(option[1])
+            if word == option or bundled:
+                found.append(following)
+            elif word.startswith(f"{option}=" if option.startswith("--") else option):
+                found.append(word.removeprefix(option).removeprefix("="))
+    return found
+
+
+_BUNDLE = regex(r"-[A-Za-z]{1,8}")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gdrkit.explain.lines import line as lines_of
 from gdrkit.explain.lines.attribution import QUOTED_POST, Attribution
-from gdrkit.explain.lines.fan_out import command_there, group_headers, labelled
+from gdrkit.explain.lines.fan_out import command_there, drained, group_headers, labelled
 from gdrkit.explain.lines.forms import form_of
 from gdrkit.explain.lines.novel_lines import novel
 from gdrkit.explain.lines.recognition import is_output
@@ -191,12 +191,11 @@ class _LineClassifier:
             self.wrapped_by, text = label
             return text
         found = unwrap(text, fenced=self.fenced)
-        self.wrapped_by = found.host
+        self.wrapped_by = found.host or drained(text, self.sent)
         return found.text
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
-        if typed.host:
-            self.attribution.prompt(typed.host)
+        self.attribution.prompt(typed.host, typed.command)
         self.command, self.typed_at = typed.command, number
         self.group, self.sent, self.there = "", typed.command, command_there(typed.command)
         self.there_at, self.told = number, set()
@@ -252,4 +251,5 @@ class _LineClassifier:
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""
-        return self.group or self.attribution.sent_to(self.command) or self.attribution.machine
+        sent = self.attribution.sent_to(self.command)
+        return self.group or (self.attribution.machine if sent is None else sent)

@@ -9,7 +9,7 @@ from gdrkit.explain.explanation import KnownFact
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.flow_control import flow_control_facts
-from gdrkit.explain.outputs.readings import PortState, port_states
+from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
 from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
@@ -309,8 +309,8 @@ def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
         names = ", ".join(dict.fromkeys(port.device for port in states[:MOST_PORTS]))
         line = lines[states[0].position]
         yield KnownFact(PORTS, f"active ports of {names}", line.number, line.text.strip())
-        active = {port.device for port in states}
-        rest = [port for port in shown if port.device not in active]
+        active = {port.device for port in states} - {UNNAMED}
+        rest = [port for port in shown if port.state != "active" and port.device not in active]
         waiting = [port for port in rest if port.state in LINKED]
         yield from _of_some(WAITING, "a link, but no active port, of {}", waiting, lines)
         yield from _of_some(

@@ -50,6 +50,15 @@ def rdma_files(evidence: Iterable[TextLine]) -> Iterator[ShownFile]:
             yield from reader.read(line)
 
 
+def asked_device(command: str) -> tuple[str, str]:
+    """The device that a command's own arguments name, for an output that grep has cut its name from, and the
+    number of its port; "" for what they name not, or for several devices."""
+    found = list(_ASKED.finditer(command))
+    if len({one["listed"] or one["verbs"] for one in found}) != 1:
+        return "", ""
+    return found[0]["listed"] or found[0]["verbs"], found[0]["port"] or ""
+
+
 def devices(evidence: Iterable[TextLine]) -> set[str]:
     """The RDMA devices of which the outputs show a file."""
     return {shown.path.split("/")[3] for shown in rdma_files(evidence)}
@@ -62,9 +71,14 @@ class _Reader:
         self.device = self.port = ""
         self.width = 0  # lanes of the port, until its speed follows
         self.unnumbered = 0  # ports of the device so far whose number is not shown: all have a state
+        self.typed_at = 0  # the line of the command that printed the output
 
     def read(self, line: TextLine) -> Iterator[ShownFile]:
         text = line.text
+        if line.typed_at not in (0, self.typed_at):
+            self.typed_at = line.typed_at
+            self.device, self.port = asked_device(line.command)
+            self.width = self.unnumbered = 0
         if found := _PATTERNS["row"].match(text):
             yield from _of_row(found, line.number)
         elif found := _PATTERNS["device"].match(text):
@@ -192,6 +206,11 @@ def lists_every_device(blocks: Iterable[Block]) -> bool:
 
 
 _NAME = r"[a-z][\w.-]{1,40}"
+_ASKED = regex(
+    rf"\b(?:(?:ibstat|ibstatus|ethtool) (?P<listed>{_NAME})(?![\w.$*{{-])(?:[ :](?P<port>\d{{1,3}})\b)?"
+    rf"|ibv_devinfo\b[^|;&]{{0,40}}? (?:-d ?|--ib-dev[= ])(?P<verbs>{_NAME})(?![\w.$*{{-]))"
+)
+"""Commands that print one device. Sources: ibstat(8), ibstatus(8), ibv_devinfo(1), ethtool(8)."""
 _PATTERNS = {
     "device": regex(
         rf"\s*(?:CA '(?P<old>{_NAME})'|Infiniband device '(?P<new>{_NAME})' port (?P<port>\d{{1,3}}) status:"

@@ -14,7 +14,7 @@ from gdrkit.catalogue import every_consumer
 from gdrkit.explain.explanation import SET, STATE
 from gdrkit.explain.lines.blocks import EVIDENCE, blocks
 from gdrkit.explain.lines.transcript import TextLine
-from gdrkit.explain.outputs.rdma_files import rdma_files
+from gdrkit.explain.outputs.rdma_files import asked_device, rdma_files
 from gdrkit.explain.outputs.settings import settings
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats.regex import regex
@@ -56,6 +56,10 @@ LINE_CHARACTERS = 400
 """How much of a line is searched for a port: a row that names one is short."""
 
 
+UNNAMED = "an unnamed device"
+"""The device of a port's state where neither the output nor its command names one: it may be any."""
+
+
 class PortState(Struct, frozen=True):
     """The state of a port, as a listing names it."""
 
@@ -72,8 +76,10 @@ def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
     Sources: infiniband-diags ibstat.c, ibstatus; rdma-core libibverbs/examples/devinfo.c; MLNX_OFED's
     ibdev2netdev; iproute2 rdma/link.c, ip/ipaddress.c; net-tools lib/interface.c; names of interfaces:
     systemd.net-naming-scheme(7), whose np0 is a port of mlx5 or bnxt_en."""
-    device = ""
+    device, typed_at = "", 0
     for position, line in enumerate(lines):
+        if line.typed_at not in (0, typed_at):
+            (device, _), typed_at = asked_device(line.command), line.typed_at
         if found := _PATTERNS["interface"].match(line.text):
             linked = {"RUNNING", "LOWER_UP"} & set(found["flags"].split(","))
             yield PortState(found["netdev"], "active" if linked else "down", position)
@@ -85,7 +91,7 @@ def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
             state = found["state"] or found["netdev"] or found["link"] or found["shown"]
             yield PortState(found["name"] or found["linked"] or found["file"], _word(state), position)
         elif (found := _PATTERNS["state"].match(line.text)) and (device or _is_of_port(lines, position)):
-            yield PortState(device or "the port", _word(found["state"] or found["detected"]), position)
+            yield PortState(device or UNNAMED, _word(found["state"] or found["detected"]), position)
 
 
 def _is_of_port(lines: Sequence[TextLine], position: int) -> bool:
@@ -186,8 +192,7 @@ def _listed_gids(lines: tuple[TextLine, ...]) -> Mapping[str, Mapping[int, Liste
     device = ""
     for line in lines:
         if line.kind == "typed":
-            asked = _PATTERNS["asked_device"].search(line.text)
-            device = asked[1] if asked else ""
+            device, _ = asked_device(line.text)
         elif line.kind in EVIDENCE and (title := _PATTERNS["hca_id"].match(line.text)):
             device = title[1]
         elif line.kind in EVIDENCE and (found := _PATTERNS["gid"].match(line.text)):
@@ -335,7 +340,6 @@ _PATTERNS = {
         r"(?P<version>v[12])\b"
     ),
     "hca_id": regex(rf"hca_id:\s*({_NAME})\s*$"),
-    "asked_device": regex(rf"\bibv_devinfo\b.{{0,40}}? -d ?({_NAME})"),
     "not_connected": regex(r"\s*(?:Failed to modify QP \d+ to RTR|Unable to Connect the HCA's)"),
     "empty_gid": regex(r"\s*GID: 00?(?::00?){15}\s*"),
     "override": regex(

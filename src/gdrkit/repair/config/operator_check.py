@@ -90,8 +90,11 @@ NOT_READY = ("notReady", "error")
 
 def _status_faults(one: Manifest) -> Iterator[ConfigFault]:
     """What an object of a cluster says of its own state, if it is not ready."""
+    if one.kind not in LIVE:
+        yield from _failed(one)
+        return
     state = one.at("status", "state")
-    if one.kind not in LIVE or not isinstance(state, Scalar) or state.text not in NOT_READY:
+    if not isinstance(state, Scalar) or state.text not in NOT_READY:
         return
     parts = {
         text_at(part, "name"): text_at(part, "error")
@@ -107,6 +110,23 @@ def _status_faults(one: Manifest) -> Iterator[ConfigFault]:
         expected = "ready; `kubectl get pods -n nvidia-network-operator` shows which pod is not"
     seen = f"{state.text} in the cluster{': ' if named else ''}{named}"
     yield fault_at(state.line, "not-ready", "status.state", seen, expected, "warning")
+
+
+STATES, ERRORS = ("syncStatus", "phase", "state"), ("lastSyncError", "error", "message", "reason")
+FAILED = ("failed", "error")
+"""Where an object of another kind has its state and the error, and how those begin that failed. Source:
+sriov-network-operator api/v1/sriovnetworknodestate_types.go, and SyncStatusFailed; Kubernetes, PodStatus."""
+
+
+def _failed(one: Manifest) -> Iterator[ConfigFault]:
+    """That an object says of itself that it failed, with the error that it gives."""
+    for name in STATES:
+        state = one.at("status", name)
+        if isinstance(state, Scalar) and state.text.lower() in FAILED:
+            why = next(filter(None, (one.text("status", error) for error in ERRORS)), "")
+            seen = f"{state.text} in the cluster{': ' if why else ''}{why}"
+            yield fault_at(state.line, "not-ready", f"status.{name}", seen, "no failure", "warning")
+            return
 
 
 def _fails(node: Node, rule: Rule) -> bool:
