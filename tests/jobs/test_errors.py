@@ -145,6 +145,23 @@ def test_a_plugin_that_cannot_be_loaded_is_no_misleading_line(line, words):
     assert not found.misleading and "plugin cannot be loaded" in summary(found)
 
 
+@pytest.mark.parametrize("demanded", ["IB", "AWS Libfabric"])
+def test_a_network_that_is_demanded_and_has_no_device_stops_the_job_and_leaves_no_tcp(demanded: str):
+    start = info("n1:7", 0, f"NCCL_NET set by environment to {demanded}", "NET/IB : No device found.")
+    found = analysed(start + warn("n1:7", 0, "plugin/net.cc:321", "Failed to initialize any NET plugin"))
+    own = demanded == "IB"
+
+    assert found.state == "unknown" and "TCP" not in text(document(found))
+    assert ("unset NCCL_NET" in found.errors[0].todo and "no plugin" in found.errors[0].todo) is own
+    assert ("LD_LIBRARY_PATH" in found.errors[0].todo) is not own
+
+
+@pytest.mark.parametrize("setting", ["NCCL_NET set by environment to Socket", "NCCL_DEBUG set to INFO"])
+def test_without_a_device_nccl_uses_tcp_where_no_other_network_is_demanded(setting: str):
+    found = analysed(info("n1:7", 0, setting, "NET/IB : No device found."))
+    assert found.state == "blocked" and "TCP" in text(document(found))
+
+
 def test_a_plugin_that_is_asked_for_and_not_found_is_no_misleading_line_either():
     log = info("h1:7", 0, "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")
     found = analysed(log + warn("h1:7", 0, "net.cc:579", "Error: network gIB not found."))
