@@ -35,3 +35,22 @@ def test_contents_that_contradict_each_other_are_no_sign_of_health():
 
 def test_the_same_content_twice_is_none_of_them():
     assert explained(OPEN + "and the other one\n" + OPEN).answer.kind == "no-problem"
+
+
+EFA = "$ fi_info -p efa -t FI_EP_RDM\nprovider: efa\n    fabric: efa\n    domain: rdmap79s0-rdm\n"
+
+
+def test_nvidia_peermem_that_is_not_loaded_is_no_matter_of_an_efa():
+    answer = explained(EFA + OPEN + NOT_LOADED + DATE).answer
+    assert "nvidia-peermem" not in answer.sentence and not any("Spark" in step for step in answer.now)
+
+
+def test_a_driver_for_x86_is_of_no_spark():
+    answer = explained(OPEN + NOT_LOADED + DATE).answer
+    assert "nvidia-peermem is not loaded" in answer.sentence
+    assert "dma-buf" in answer.now[0] and "Spark" not in answer.now[0]
+    assert "Spark" in explained(OPEN.replace("x86_64", "aarch64") + NOT_LOADED + DATE).answer.now[0]
+
+
+def test_an_efa_leaves_both_closed_paths_open_to_question():
+    assert explained(EFA + PROPRIETARY + NOT_LOADED + DATE).answer.kind == "several"

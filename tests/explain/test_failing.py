@@ -83,3 +83,61 @@ def test_a_device_that_no_listing_names_may_have_what_those_that_are_listed_lack
     assert (
         explained(listed + next(one for one in OTHERWISE if "Xid" in one)).answer.cause == "gpu-needs-reset"
     )
+
+
+RANKS = "".join(
+    f"#  Rank  {rank} Group  0 Pid  {pid} on spark-{rank} device  0 [000f:01:00] NVIDIA {{}}\n"
+    for rank, pid in enumerate((11873, 9022))
+)
+NO_DEVICE = "spark-0:11873:11880 [0] NCCL INFO {}NET/IB : No device found.\n".format(
+    "NCCL_IB_HCA set to rocep1s0f0\nspark-0:11873:11880 [0] NCCL INFO "
+)
+OF_JOBS = {
+    NO_DEVICE + "spark-0:11873:11880 [0] NCCL INFO Using network Socket\n": "hca-not-selected",
+    "spark-0:11873:11899 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0"
+    " len=0 vendor err 129 (Send)\n": "retry-exceeded",
+    "spark-0:11873:11880 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+    "spark-0:11873:11880 [0] NCCL INFO Using network Socket\n"
+    "spark-0:11873:11880 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n": (
+        "ib-disabled-by-env"
+    ),
+}
+"""Logs of jobs that fail, or go over TCP, for another reason than the kind of GPU in their header."""
+
+
+@pytest.mark.parametrize("log", OF_JOBS)
+@pytest.mark.parametrize("code", CARD)
+def test_the_header_of_a_job_is_no_failure_of_its_log(code: str, log: str):
+    text = RANKS.format(*[CARD[code]] * 2) + log
+    found = explained(text).answer
+
+    assert (found.cause or found.others[0].code) == OF_JOBS[log]
+    assert code in codes(text)
+
+
+def test_the_header_of_a_job_that_nccl_finds_no_direct_path_for_is_the_cause():
+    disabled = "spark-0:11873:11880 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    leg = "spark-0:11873:11880 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0\n"
+
+    assert explained(RANKS.format("GB10", "GB10") + disabled + leg).answer.cause == "gpu-integrated"
+
+
+def test_a_job_that_hangs_on_one_host_does_not_hang_by_what_its_gpus_lack_for_a_network():
+    ranks = (
+        RANKS.replace("spark-1", "spark-0")
+        .replace("9022", "11873")
+        .replace("device  0 [000f:01", "device  0 [0000:2c")
+    )
+    log = "".join(
+        f"spark-0:11873:{thread} [{rank}] NCCL INFO {line}\n"
+        for rank, thread in enumerate((11880, 11881))
+        for line in (
+            f"ncclCommInitAll comm 0x5566 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank}"
+            f" busId {rank + 2}c000 commId 0x1122 - Init START",
+            f"Channel 00/0 : {rank}[{rank}] -> {1 - rank}[{1 - rank}] via P2P/direct pointer",
+        )
+    )
+    table = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    found = explained(ranks.format(*["GeForce RTX 4090"] * 2) + log + table).answer
+
+    assert found.kind == "nothing" and "It may hang" in found.sentence

@@ -225,3 +225,33 @@ def test_on_one_host_any_interface_serves():
     )
     first = explained(log.replace("nranks 2", "nranks 4").replace("nNodes 1", "nNodes 2")).answer
     assert "reaches no other host" in first.sentence
+
+
+KILLED = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+Root Cause (first observed failure):
+[0]:
+  host      : train-worker-0
+  rank      : 12 (local_rank: 4)
+  exitcode  : -9 (pid: 95)
+  traceback : Signal 9 (SIGKILL) received by PID 95
+============================================================
+"""
+COMPLETION = (
+    "n1:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor"
+    " err 129 (Send)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "before", ["", COMPLETION, "[rank3]: socketProgress: Connection closed by remote peer n1<39122>\n"]
+)
+def test_the_first_failure_of_torchruns_table_leads_before_what_peers_report(before: str):
+    found = explained(before + KILLED).answer
+    assert "rank 12 on train-worker-0 was ended by Signal 9" in found.sentence and not found.claimed
+
+
+def test_a_table_without_the_reason_does_not_hide_a_peer_that_does_not_answer():
+    exits = KILLED.replace("-9", "1").replace("Signal 9 (SIGKILL) received by PID 95", "see the log")
+    assert explained(COMPLETION + exits).answer.cause == "retry-exceeded"

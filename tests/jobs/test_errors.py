@@ -6,6 +6,7 @@ import pytest
 
 from gdrkit.jobs.document import document, exit_code, summary
 from gdrkit.jobs.text import text
+from tests.explain.explaining import explained
 from tests.jobs.large_job import large_job
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
@@ -53,6 +54,63 @@ def test_of_errors_those_that_follow_come_last():
     assert analysed(log).errors[0].words == "Cuda failure 'out of memory'"
 
 
+# -- events of the NIC, and memory of the GPU --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("NET/IB : mlx5_32:1 Got async event : port error", "port-down"),
+        ("NET/IB : mlx5_32:1 Got async error event: port error", "port-down"),
+        ("NET/IB : mlx5_32:1 Got non-fatal async event: port error(10)", "port-down"),
+        ("NET/IB : mlx5_0:1 Got async event : local catastrophic error", "nic-failed"),
+        ("NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "nic-failed"),
+    ],
+)
+def test_an_event_of_the_nic_is_an_error_with_its_possible_cause(line: str, code: str):
+    log = warn("h1:7", 0, "transport/net_ib.cc:199", line)
+    (error,) = analysed(log).errors
+
+    assert error.codes == (code,) and error.words == line
+    assert explained(log).answer.cause == code and explained(log).answer.sureness == "likely"
+    assert "NCCL_DEBUG=INFO" not in summary(analysed(log))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NET/IB : mlx5_32:1 Got async error event: port active",
+        "NET/IB : mlx5_32:1 Got non-fatal async event: port active(9)",
+        "NET/IB : mlx5_0:1 Got async event : client reregistration",
+        "NET/IB : mlx5_0:1 GID table changed",
+    ],
+)
+def test_an_event_that_stops_nothing_is_no_error(line: str):
+    assert not analysed(warn("h1:7", 0, "transport/net_ib.cc:199", line)).errors
+
+
+def test_a_port_that_fails_just_before_its_peer_misses_it_is_the_cause():
+    port = warn("h1:7", 0, "transport/net_ib.cc:199", "NET/IB : mlx5_3:1 Got async error event: port error")
+    completion = "NET/IB: Got completion from peer 10.0.0.4<4> with status=12 opcode=0 len=0 vendor err 129"
+    late = warn("h2:8", 0, "transport/net_ib.cc:1800", f"{completion} (Recv)")
+
+    assert explained(port + late).answer.cause == "port-down"
+    assert explained(port.replace("error event: port error", "event : port active") + late).answer.cause == (
+        "retry-exceeded"
+    )
+
+
+@pytest.mark.parametrize("failure", ["'out of memory'", "2 'out of memory'"])
+def test_a_gpu_whose_memory_is_full_is_named_in_each_form_of_cudas_error(failure: str):
+    (error,) = analysed(warn("h1:7", 0, "include/alloc.h:228", f"Cuda failure {failure}")).errors
+    assert "ran out of memory" in error.meaning
+
+
+def test_another_error_of_cuda_is_not_taken_for_a_full_memory():
+    log = warn("h1:7", 0, "include/alloc.h:228", "Cuda failure 999 'unknown error'")
+    assert all("ran out of memory" not in one.meaning for one in analysed(log).errors)
+
+
 # -- plugins ---------------------------------------------------------------------------------------------
 
 GLIBC = (
@@ -85,6 +143,23 @@ def test_a_plugin_that_cannot_be_loaded_is_no_misleading_line(line, words):
     assert "cannot be loaded" in first.meaning and words in first.meaning and first.todo
     assert last.words == "Error: network gIB not found."
     assert not found.misleading and "plugin cannot be loaded" in summary(found)
+
+
+@pytest.mark.parametrize("demanded", ["IB", "AWS Libfabric"])
+def test_a_network_that_is_demanded_and_has_no_device_stops_the_job_and_leaves_no_tcp(demanded: str):
+    start = info("n1:7", 0, f"NCCL_NET set by environment to {demanded}", "NET/IB : No device found.")
+    found = analysed(start + warn("n1:7", 0, "plugin/net.cc:321", "Failed to initialize any NET plugin"))
+    own = demanded == "IB"
+
+    assert found.state == "unknown" and "TCP" not in text(document(found))
+    assert ("unset NCCL_NET" in found.errors[0].todo and "no plugin" in found.errors[0].todo) is own
+    assert ("LD_LIBRARY_PATH" in found.errors[0].todo) is not own
+
+
+@pytest.mark.parametrize("setting", ["NCCL_NET set by environment to Socket", "NCCL_DEBUG set to INFO"])
+def test_without_a_device_nccl_uses_tcp_where_no_other_network_is_demanded(setting: str):
+    found = analysed(info("n1:7", 0, setting, "NET/IB : No device found."))
+    assert found.state == "blocked" and "TCP" in text(document(found))
 
 
 def test_a_plugin_that_is_asked_for_and_not_found_is_no_misleading_line_either():

@@ -86,3 +86,32 @@ def test_a_listing_of_gpus_is_of_the_only_host():
     assert analysed(LISTED + one).errors[0].codes[0] == "gpu-consumer"
     assert analysed(LISTED + two).errors[0].codes[0] == "peermem-not-loaded"
     assert analysed(one).errors[0].codes[0] == "peermem-not-loaded"
+
+
+WHOLE = "".join(info(process, 0, "Using network IB") for process in ("n0:7", "n1:8"))
+"""A line of each process that `grep NET/IB` drops, as it does that of a refused distance."""
+
+
+def test_a_log_of_which_grep_left_net_ib_alone_leaves_the_distance_open():
+    log = job("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3").replace("Disabled", "Enabled")
+
+    assert causes(analysed(log)) == ["pair-distant", "pair-cross-socket", "gpu-unsupported"]
+    assert "pair-distant" not in causes(analysed(WHOLE + log))
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 80GB HBM3", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"]
+)
+def test_no_gpu_is_said_to_have_no_direct_path_whose_name_does_not_say_so(name: str):
+    """NCCL enables the NIC and goes through host memory: the kinds of GPUs are possible causes alone."""
+    report = document(analysed(WHOLE + job(name, name).replace("Disabled", "Enabled")))
+
+    assert not any("no direct path from such a GPU" in step for step in next_steps(report, by_host(report)))
+
+
+def test_a_geforce_is_named_where_nccl_enables_the_nic():
+    names = ["NVIDIA GeForce RTX 5090"] * 2
+    report = document(analysed(WHOLE + job(*names).replace("Disabled", "Enabled")))
+
+    (step,) = next_steps(report, by_host(report))
+    assert "`gdr codes gpu-consumer`" in step

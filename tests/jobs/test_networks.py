@@ -31,7 +31,7 @@ TCP = "Using network Socket"
 @pytest.mark.parametrize(
     ("lines", "path", "code"),
     [
-        (["Failed to open libibverbs.so[.1]", TCP], "socket", "no-rdma-device"),
+        (["Failed to open libibverbs.so[.1]", TCP], "socket", "verbs-library-missing"),
         (["NET/IB : No device found.", TCP], "socket", "port-down"),
         (["NCCL_IB_DISABLE set by environment to 1.", TCP], "socket", "ib-disabled-by-env"),
         (["NCCL_IB_DISABLE set by environment to 1."], "socket", "ib-disabled-by-env"),
@@ -57,6 +57,12 @@ def test_a_rank_without_a_channel_has_the_network_that_its_lines_decide(lines, p
     assert code in codes if code else not codes
     verb = {"socket": "uses TCP", "bounced": "cannot use GPUDirect RDMA", None: "?"}[path]
     assert (summary(found) == f"no channel line, but 1 rank {verb}") == bool(path)
+
+
+def test_a_library_that_dlopen_does_not_find_is_no_matter_of_devices():
+    found = analysed(info("n1:7", 0, init(0, 2), "Failed to open libibverbs.so[.1]", TCP))
+
+    assert {reason.codes for reason in ranks(found)[0].network_reasons} == {("verbs-library-missing",)}
 
 
 def test_lines_that_no_process_is_named_in_decide_as_well():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit import catalogue
-from gdrkit.messages.process_ends import own_end
+from gdrkit.messages.process_ends import FirstFailure, first_failures, own_end
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,49 @@ def test_a_message_that_is_known_says_what_to_do():
     line = "[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
     found = own_end(line, catalogue.match(line))
     assert found is not None and "less memory" in found.todo
+
+
+TABLE = """\
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-26_03:11:05
+  host      : train-worker-0
+  rank      : 12 (local_rank: 4)
+  exitcode  : {code} (pid: 95)
+  error_file: <N/A>
+  traceback : {why}
+============================================================
+"""
+
+
+def first(code: str, why: str, before: str = "") -> list[FirstFailure]:
+    return list(first_failures(enumerate((before + TABLE.format(code=code, why=why)).splitlines(), 1)))
+
+
+@pytest.mark.parametrize("before", ["", "0: ", "(Worker pid=7) "])
+def test_the_table_of_torchrun_names_the_process_that_was_killed(before: str):
+    table = TABLE.format(code="-9", why="Signal 9 (SIGKILL) received by PID 95")
+    lines = [before + line for line in table.splitlines()]
+    (found,) = first_failures(enumerate(lines, 1))
+
+    assert found.by_itself and found.line == 8
+    assert "rank 12 on train-worker-0 was ended by Signal 9 (SIGKILL)" in found.words
+
+
+def test_an_error_of_the_first_process_is_named_and_one_about_its_peers_is_not():
+    raised = "Traceback (most recent call last):\n    File 'x'\n  {}"
+    (own,) = first("1", raised.format("FileNotFoundError: [Errno 2] No such file: '/data/x'"))
+    (peers,) = first("1", raised.format("torch.distributed.DistBackendError: NCCL error in: x.cpp:77"))
+
+    assert own.by_itself and own.line == 10
+    assert not peers.by_itself and "ended with exit code 1" in peers.words
+
+
+@pytest.mark.parametrize("signal", ["6 (SIGABRT)", "15 (SIGTERM)"])
+def test_a_process_that_a_watchdog_or_a_launcher_ends_is_not_the_first(signal: str):
+    assert first(f"-{signal.split()[0]}", f"Signal {signal} received by PID 95") == []
+
+
+def test_a_table_that_is_cut_off_names_nothing():
+    assert list(first_failures(enumerate(TABLE.splitlines()[:4], 1))) == []
+    assert list(first_failures(enumerate(TABLE.splitlines()[3:], 1))) == []

@@ -80,7 +80,7 @@ def answer(
     if about.foreign:
         return of_another(machines, failing) or _foreign(about)
     works = job is not None and job.is_direct
-    state = None if works or failing is not None else closed_paths(machines)
+    state = None if works or failing is not None else closed_paths(machines, lines)
     if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
         return state
     stopped = not works and (failing is None or failing in found[0].lines) if found else False

@@ -18,6 +18,8 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, paragraphs
 from gdrkit.explain.healthy import mixed_gpus
+from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.efa_mapping import shows_efa
 from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
@@ -25,12 +27,19 @@ from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import DIRECT, OF_ITS_OWN
 from gdrkit.rules.rule import ADDRESS, CauseTrait
 
+NOT_ON_A_SPARK = (
+    "Often nothing: a machine whose open kernel modules and RDMA stack give dma-buf does not need"
+    " nvidia-peermem; ignore it there. `gdr doctor` decides in a second."
+)
 
-def closed_paths(machines: tuple[TextMachine, ...]) -> Answer | None:
+
+def closed_paths(machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]) -> Answer | None:
     """One of the two direct paths is closed, where nothing shows that the other is, or that anything
-    failed; None if the text shows none closed. The deepest cause comes first."""
+    failed; None if the text shows none closed. The deepest cause comes first. The driver of an EFA never
+    uses nvidia-peermem: amzn-drivers kernel/linux/efa/src/efa_verbs.c."""
     notes = ((found, one) for one in machines for found in one.notes if not is_of_a_program(found))
-    closed = [(found, one) for found, one in notes if set(found.blocks) & set(OF_ITS_OWN)]
+    unused = ("peermem",) if shows_efa(lines) else ()
+    closed = [(found, one) for found, one in notes if set(found.blocks) & set(OF_ITS_OWN) - set(unused)]
     if not closed:
         return None
     found, machine = closed[0]
@@ -49,7 +58,8 @@ def closed_paths(machines: tuple[TextMachine, ...]) -> Answer | None:
     elif loads:
         title = f"{found.subject.removesuffix('.ko')} is installed, but not loaded."
     sentence = f"{title} The text shows {what}."
-    todo = IGNORE_IT if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
+    of_peermem = NOT_ON_A_SPARK if _is_x86(machine) else IGNORE_IT
+    todo = of_peermem if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
     if loads and installed:
         first = paragraphs(steps)[0]
         if found.subject == f"{LEGACY}.ko":  # of drivers that have no dma-buf
@@ -63,6 +73,11 @@ def closed_paths(machines: tuple[TextMachine, ...]) -> Answer | None:
             " ran in place of loading the module. Then run lsmod on the host itself."
         )
     return plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
+
+
+def _is_x86(machine: TextMachine) -> bool:
+    """Whether an output, such as the driver's banner, names a CPU that no DGX Spark has."""
+    return any("x86_64" in fact.text for fact in machine.known)
 
 
 def _both_closed(own: list[EstablishedProblem], machine: TextMachine) -> Answer:

@@ -98,7 +98,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         *((line.codes, line.subject) for line in suspected if line.printed),
         *(((), "") for one in (other,) if one is not None and not one.harmless),
     ]
-    limits = blameless(failing, text.lines)
+    limits = blameless(failing, text.lines, job)
     found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)
     if found and found[0].code in OF_A_PEER and (first := stopped_first(text.lines, found[0].lines)):
         other, found = first, found[1:]

@@ -13,6 +13,7 @@ from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.log_events import LogEvent
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.unexplained import reports_failure
+from gdrkit.formats.gpu_listing import rank_gpu_in
 from gdrkit.messages import registration
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.rule import ADDRESS
@@ -65,9 +66,11 @@ Failure = tuple[tuple[str, ...], str]
 
 
 def failures(events: Iterable[LogEvent], job: LoggedJob | None) -> Iterator[Failure]:
-    """What fails in a text. About the lines of a log of NCCL its analysis decides."""
+    """What fails in a text. About the lines of a log of NCCL its analysis decides. The list of the GPUs of a
+    job, above its log, says what they are and no more."""
     for event in events:
-        if (job is None or not job.decides(event)) and reports(event):
+        of_job = job is not None and (job.decides(event) or rank_gpu_in(event.line.text) is not None)
+        if not of_job and reports(event):
             yield event.codes, event.module
     for cause in job.causes if job is not None else ():
         if cause.matters and cause.note not in NO_FAILURE:
@@ -85,10 +88,14 @@ def reports(event: LogEvent) -> bool:
     return event.is_reading or not is_asked(event.line)
 
 
-def blameless(failing: Iterable[Failure], lines: tuple[TextLine, ...]) -> frozenset[str]:
-    """The limits of hardware by which no line of a text fails, although some do."""
+def blameless(
+    failing: Iterable[Failure], lines: tuple[TextLine, ...], job: LoggedJob | None
+) -> frozenset[str]:
+    """The limits of hardware by which no line of a text fails, although some do, or although its job, which
+    may hang, needs no network."""
     reported = tuple(failing)
-    if not reported and not fails(lines):
+    local = job is not None and job.on_one_host
+    if not reported and not local and not fails(lines):
         return frozenset()
     limits = (rule.code for rule in every_rule() if rule.permanent >= set(REGISTRATION))
     return frozenset(

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
@@ -17,7 +17,7 @@ from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Match
-from gdrkit.messages.process_ends import is_raised, own_end
+from gdrkit.messages.process_ends import first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 
 
@@ -39,6 +39,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     ranks of the jobs are on one host."""
     found = (
         *_stalled(lines),
+        *_first_failures(lines),
         *_same_address(lines),  # before the message of its line, which rests on less
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
@@ -69,8 +70,12 @@ WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmle
 
 
 def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -> OtherLine | None:
-    """The first line by which a process stopped by itself, above all of these lines; None without one."""
+    """The first line by which a process stopped by itself: one that torchrun's table names as the first, or
+    one above all of these lines; None without one."""
     first = min((line.line for line in before), default=0)
+    for named in _first_failures(lines):
+        if named.weight > NOTE * 2:
+            return named
     for line in lines:
         if line.number >= first:
             return None
@@ -87,6 +92,16 @@ def _stalled(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
     if stall is not None:
         line = printed[stall.position]
         yield OtherLine(line, stall.words, stall.todo, WEIGHTS[stall.effect])
+
+
+def _first_failures(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
+    """The processes that failed first, as torchrun's tables say. One of which they do not show why says more
+    than its peers, and less than every message."""
+    of = {line.number: line for line in lines}
+    for found in first_failures((line.number, line.text) for line in lines):
+        weight = WEIGHTS["state"] if found.by_itself else NOTE * 1.5
+        line = structs.replace(of[found.line], kind="machine")  # nobody writes such a table
+        yield OtherLine(line, found.words, found.todo, weight)
 
 
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")

@@ -19,6 +19,7 @@ from gdrkit.programs.nccl.network_messages import (
     NO_FABRIC_MEMORY,
     NO_IMEX,
     NO_MNNVL,
+    NO_PLUGIN,
 )
 from gdrkit.report.pages import code_page
 
@@ -46,7 +47,8 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
             call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=codes,
             ranks=len({name for name, _, _ in seen}),
             count=sum(max(1, entry.count) for _, _, entry in seen),
-            line=gathered.where(first.position), words=first.words, todo=known.todo,
+            line=gathered.where(first.position), words=first.words,
+            todo=OF_OWN_NETWORK if call == NO_PLUGIN and _demands_ib(gathered, seen) else known.todo,
         )  # fmt: skip
         made.append((known.follows, error))
     made += _warned(gathered)
@@ -56,6 +58,21 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
         made = [one for one in made if one[1].call != OWN_END]  # nothing shows that the job ended by it
     order = sorted(made, key=lambda one: (one[0], one[1].call != OWN_END, one[1].line))
     return [error for _, error in order]
+
+
+OF_OWN_NETWORK = (
+    "NCCL_NET=IB demands NCCL's own network for RDMA, which needs no plugin: give the process an RDMA "
+    "device, which `ibv_devinfo` shows there, or unset NCCL_NET"
+)
+
+
+def _demands_ib(gathered: GatheredRanks, seen: list[tuple[str, Failure, TallyEntry]]) -> bool:
+    """Whether NCCL_NET names NCCL's own network in the processes of a failure."""
+    found = (
+        gathered.processes[name].variable("NCCL_NET") or gathered.around.variable("NCCL_NET")
+        for name, _, _ in seen
+    )
+    return all(value is not None and value[0].upper() == "IB" for value in found)
 
 
 _Kind = tuple[str, int | None, int | None, FailureMeaning]

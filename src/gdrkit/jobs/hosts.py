@@ -239,10 +239,11 @@ def _of_other_causes(document: NcclDocument, groups: Iterable[JobHosts], first: 
 
 
 def _hardware(document: NcclDocument) -> str:
-    """The kind of GPU that is the first cause of all legs that are not direct; "" if another one is."""
-    first = {why.codes[:1] for why in document.why_not_direct}
-    code = "".join(first.pop()) if len(first) == 1 else ""
-    return code if code in OF_HARDWARE else ""
+    """The kind of GPU that is the first cause of all legs that are not direct; "" if another one is, or if
+    no name of a GPU decides between the kinds."""
+    first = {(*why.codes[:1], *(set(why.codes[1:]) & set(OF_HARDWARE))) for why in document.why_not_direct}
+    kinds = first.pop() if len(first) == 1 else ()
+    return kinds[0] if len(kinds) == 1 and kinds[0] in OF_HARDWARE else ""
 
 
 FAR = ("pair-cross-socket", "pair-distant")

@@ -26,6 +26,7 @@ from gdrkit.programs.nccl.log_lines import frame, given, record
 from gdrkit.programs.nccl.log_records import (
     OWN_END,
     REGISTRATION,
+    AsyncEvent,
     Communicator,
     Failure,
     Frame,
@@ -181,7 +182,7 @@ class Tally:
         warns = b"NCCL WARN " in line
         message = in_english(prefix.message) if warns else prefix.message
         found = record(message)
-        if warns and (found is None or isinstance(found, Plugin)):
+        if warns and (found is None or isinstance(found, Plugin | AsyncEvent)):
             found = _warned(message) or found
         if found is None and prefix.device is None:
             found = watchdog_record(text) or _own_end(text)

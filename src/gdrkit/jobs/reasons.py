@@ -39,6 +39,9 @@ ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 OF_VERBS = ("IB", "UCX", "gIB")
 """How the names of networks begin that register memory with libibverbs: IB, IBext_v10, IBP, IB-CAST, ..."""
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
+DISTANCES = ("pair-distant", "pair-cross-socket")
+OF_NET_IB = frozenset((nccl_records.NetDevice, nccl_records.Hcas, nccl_records.GpuName))
+"""Records of a process in a log that `grep NET/IB` left, beside its channels and names of GPUs."""
 GPU_FIRST = ("gpu-unsupported", "gpu-consumer", "peermem-not-loaded")
 MODULE_FIRST = ("peermem-not-loaded", "gpu-consumer", "gpu-unsupported")
 """Why releases up to 2.3 cannot register GPU memory: one refusal, which they word in two ways."""
@@ -134,8 +137,8 @@ class ReasonFinder:
     def _without_device(self, process: JobProcess) -> Iterator[LegReason]:
         """Why a process finds no RDMA device."""
         for no_verbs, entry in process.all(nccl_records.VerbsUnavailable).items():
-            open_causes = ("verbs-library-missing", "rdma-device-not-in-container", "no-rdma-device")
-            yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.position))
+            # dlopen() fails by the library alone, whatever devices there are: src/misc/ibvsymbols.cc
+            yield LegReason(no_verbs.text, ("verbs-library-missing",), self.gathered.where(entry.position))
         for failure, entry in process.all(nccl_records.Failure).items():
             if failure.call == OPEN_DEVICE:  # which is why it finds none
                 text = f"NCCL cannot open {failure.device}"
@@ -315,6 +318,9 @@ class ReasonFinder:
             silent = release(self.version).silent_pairs
             rest = "this version does not print the distance" if silent else "no line refuses the distance"
             text = f"the NIC's side is enabled, and {rest}: the GPU's side is not known"
+            if process.records and process.records.keys() <= OF_NET_IB:
+                text = "the NIC's side is enabled, and the log has NET/IB lines alone, none of the distance"
+                return LegReason(text, (*DISTANCES, *NO_GPU_SIDE), self.gathered.where(enabled[0].position))
             return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].position))
         return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
 

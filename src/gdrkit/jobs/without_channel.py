@@ -32,10 +32,14 @@ def network_without_channel(why: ReasonFinder, rank: Rank) -> tuple[Carrier | No
 
 
 def _is_socket(why: ReasonFinder, process: JobProcess) -> bool:
-    """Whether NCCL uses TCP: it says so, or nothing else is left."""
+    """Whether NCCL uses TCP: it says so, or nothing else is left. Where NCCL_NET names another network, TCP
+    is not: the job stops (src/plugin/net.cc, src/init.cc before)."""
     named = [network.name for network in process.all(nccl_records.Network)]
     if named:
         return named[-1] in nccl_records.TCP
+    demanded, _ = why.variable(process, "NCCL_NET")
+    if demanded and demanded not in nccl_records.TCP and demanded.lower() != "socket":
+        return False
     if any(device.network in nccl_records.TCP for device in process.all(nccl_records.NetDevice)):
         return True
     disabled, _ = why.variable(process, "NCCL_IB_DISABLE")

@@ -107,7 +107,7 @@ ROWS = (
     ),
     MessageTemplate(
         "cuda",
-        "Cuda failure {:'?}out of memory",
+        r"Cuda failure {:(?:\d{1,3} )?'?}out of memory",
         meaning=_OUT_OF_MEMORY,
         source="CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
         open_end=True,

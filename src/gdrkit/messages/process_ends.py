@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
 from gdrkit.formats.regex import regex
 from gdrkit.messages.message import LINE_CHARACTERS, Match, Meaning
 
@@ -35,10 +39,79 @@ def own_end(text: str, known: Match | None) -> Meaning | None:
     """What a line means by which a process stopped itself, or was killed; None if it is another line.
     `known`: the message in it."""
     text = text[:LINE_CHARACTERS]
-    by_itself = _LED.match(text) is not None and _BY_PEERS.search(text) is None
-    if not by_itself and _KILLED.search(text) is None:
+    if not _is_own_error(text) and _KILLED.search(text) is None:
         return None
     if known is None or (known.message.meaning is None and not known.causes):
         return _STOPPED
     meaning = known.message.meaning
     return meaning if meaning is not None and meaning.effect == "failure" else None
+
+
+def _is_own_error(text: str) -> bool:
+    return _LED.match(text) is not None and _BY_PEERS.search(text) is None
+
+
+# -- the table of torchrun -------------------------------------------------------------------------------
+
+_TABLE = "Root Cause (first observed failure)"
+"""PyTorch torch/distributed/elastic/multiprocessing/errors/__init__.py, ChildFailedError.format_msg()."""
+_FIELD = regex(r"\b(?P<key>host|rank|exitcode)\s{0,8}: (?P<value>[\w.-]{1,255})")
+_SIGNAL = regex(r"traceback\s{0,8}: (?P<signal>Signal (?P<number>\d{1,2}) \(SIG[A-Z]{2,8}\))")
+_TABLE_END = "=" * 20
+TABLE_LINES = 60
+"""Lines of a table that are read at most: a traceback may be in it."""
+_OF_SIGNAL = {
+    "7": "Look at `df -h /dev/shm` there: SIGBUS is memory that cannot be backed, such as a full /dev/shm",
+    "9": "Look there for who killed it: `dmesg -T`, or `kubectl describe pod` (OOMKilled). Most often the"
+    " host or the container is out of memory",
+    "11": "Read the output of that rank, or its core dump: it crashed by itself",
+}
+"""What to look at, by the signal: signal(7)."""
+
+
+BY_TABLE = "The first failure, by torchrun's table: "
+
+
+class FirstFailure(Struct, frozen=True):
+    """The first process of a job that failed, as torchrun observed it: by which line, and what to do."""
+
+    line: int
+    words: str
+    todo: str
+    by_itself: bool  # false: its own output says why, which may be what happened to others
+
+
+def first_failures(lines: Iterable[tuple[int, str]]) -> Iterator[FirstFailure]:
+    """The first failure that each table of torchrun in numbered lines names."""
+    table: list[tuple[int, str]] | None = None
+    for number, text in lines:
+        if _TABLE in text:
+            table = []
+        elif table is not None and (_TABLE_END in text or len(table) == TABLE_LINES):
+            yield from _first_failure(table)
+            table = None
+        elif table is not None:
+            table.append((number, text[:LINE_CHARACTERS]))
+    yield from _first_failure(table or [])
+
+
+def _first_failure(table: list[tuple[int, str]]) -> Iterator[FirstFailure]:
+    """That of one table. A watchdog that waits for others ends its process with signal 6, a launcher with
+    15."""
+    fields: dict[str, tuple[int, str]] = {}
+    for number, text in table:
+        if found := _FIELD.search(text):
+            fields.setdefault(found["key"], (number, found["value"]))
+    if {"host", "rank", "exitcode"} - fields.keys():
+        return
+    (at, code), where = fields["exitcode"], f"rank {fields['rank'][1]} on {fields['host'][1]}"
+    signals = ((number, _SIGNAL.search(text)) for number, text in table)
+    signal = next(((number, found) for number, found in signals if found is not None), None)
+    error = next((number for number, text in table if _is_own_error(text)), None)
+    if signal is not None and (todo := _OF_SIGNAL.get(signal[1]["number"])) is not None:
+        yield FirstFailure(signal[0], f"{BY_TABLE}{where} was ended by {signal[1]['signal']}", todo, True)
+    elif error is not None:
+        yield FirstFailure(error, f"{BY_TABLE}an error of {where} itself", "Correct that error first", True)
+    elif not code.startswith("-"):
+        todo = "Read the output of that rank: its own error comes first"
+        yield FirstFailure(at, f"{BY_TABLE}{where} ended with exit code {code}", todo, False)

@@ -361,11 +361,18 @@ ROWS = (
         sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=10 opcode=0 len=0 vendor err 136",
     ),
     _line(
-        r"NET/IB : {:(?:\S+:\d+ )?Got async(?: error)? event ?:} port error",
+        r"NET/IB : {:(?:\S+:\d+ )?Got (?:non-fatal )?async(?: error)? event ?:} port error",
         ("port-down",),
         decides=False,
         make=lambda m: records.AsyncEvent(m.words.strip()),
         sample="NET/IB : mlx5_0:1 Got async error event: port error",
+    ),
+    _line(
+        r"NET/IB : {:[^(]{0,80}event ?:} local catastrophic error",  # IBV_EVENT_DEVICE_FATAL
+        ("nic-failed",),
+        decides=False,  # the driver tries to recover it by itself
+        make=lambda m: records.AsyncEvent(m.words),
+        sample="NET/IB : mlx5_0:1 async fatal event: local catastrophic error",
     ),
     _line(
         r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event)[^(]*}",
