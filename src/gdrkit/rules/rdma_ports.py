@@ -40,17 +40,17 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    1. Compare `cat /sys/class/infiniband/*/ports/*/link_layer` with that of the other NICs of its kind. If
-       one of several is Ethernet among InfiniBand ones, or the reverse: `sudo mlxconfig -d <device> query |
-       grep LINK_TYPE`, then `set LINK_TYPE_P1=1` for InfiniBand, 2 for Ethernet, and reboot.
-    2. On Ethernet, if `ip link show` does not say UP, start the port: `sudo ip link set <interface> up`. On
+    1. On Ethernet, if `ip link show` does not say UP, start the port: `sudo ip link set <interface> up`. On
        InfiniBand, if its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
-    3. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
+    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong, and the kernel
        log may (`Port module event`). After `Power budget exceeded` the NIC keeps the module off: connect
        the card's own power cable, or use a slot with more power or a module that needs less.
-    4. On InfiniBand in state INIT, look at the other ports of the same fabric. If one is ACTIVE, there is a
+    3. On InfiniBand in state INIT, look at the other ports of the same fabric. If one is ACTIVE, there is a
        subnet manager, whose log says why it leaves this port out: do not start another. If none is, start
        one, in the switch or on one host (opensm). On iWARP, give the interface an IPv4 address.
+    4. Compare `cat /sys/class/infiniband/*/ports/*/link_layer` with that of the other NICs of its kind. If
+       one of several is Ethernet among InfiniBand ones, or the reverse: `sudo mlxconfig -d <device> query |
+       grep LINK_TYPE`, then `set LINK_TYPE_P1=1` for InfiniBand, 2 for Ethernet, and reboot.
 
     Why: There is no cable, the port or the switch port is turned off, one NIC of several is set to another
     link layer, or, in state INIT, no subnet manager has set the port up: the fabric has none, or it leaves
