@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.explain.failing import fails
 from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.explain.unexplained import reports_failure
 
 
@@ -23,3 +25,13 @@ def test_a_sentence_of_a_program_does():
 def test_a_long_word_of_capitals_keeps_no_reader_busy():
     """Capitals may each begin a word of a title: without possessive repetitions this takes for ever."""
     assert not reports_failure(TextLine(1, "A" * 4000 + "!", "machine"))
+
+
+def test_a_line_of_lspci_about_what_a_device_lacks_is_no_failure():
+    text = (
+        "$ lspci -vvv\n04:00.0 Ethernet controller: Mellanox Technologies MT27710 Family [ConnectX-4 Lx]\n"
+        "\t\tDevCap2: Completion Timeout: Range ABC, TimeoutDis+ NROPrPrP- LTR-\n"
+        "\t\t\t EmergencyPowerReduction Not Supported, EmergencyPowerReductionInit-\n"
+    )
+    assert not fails(PastedHost(text).lines)
+    assert fails(PastedHost(f"{text}$ mytool\nmytool: error: cannot open the file\n").lines)

@@ -18,8 +18,9 @@ _FAILS = regex(
     r"|assert\w*|invalid|timed out|timeout|aborted|killed|traceback|segmentation fault)\b",
     re.IGNORECASE,
 )
-_ABILITY = regex(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
-"""A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure."""
+_ABILITY = regex(r"\s*(?:\w{1,12}(?:Cap|Ctl|Sta)\d?:|EmergencyPowerReduction Not)")
+"""A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure. pciutils
+ls-caps.c, cap_express_dev2(), goes on in a line of its own."""
 _FLAGS = regex(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
 """Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
 _STATES_NOTHING = regex(

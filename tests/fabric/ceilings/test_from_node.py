@@ -107,7 +107,8 @@ def test_an_efa_is_known_by_its_pci_id(tmp_path):
     """Its driver reports 100 Gb/s of every generation; the id is that of a card of 200 Gb/s."""
     path = build("acs-redirect", tmp_path)
     uevent = path.resolve() / "sys/bus/pci/devices/0000:18:00.0/uevent"
-    uevent.write_text(uevent.read_text().replace("PCI_ID=15B3:1021", "PCI_ID=1D0F:EFA2"))
+    text = uevent.read_text().replace("PCI_ID=15B3:1021", "PCI_ID=1D0F:EFA2")
+    uevent.write_text(text.replace("v000015B3d00001021", "v00001D0Fd0000EFA2"))
     (path.resolve() / "sys/class/infiniband/mlx5_0/ports/1/rate").write_text("100 Gb/sec (4X EDR)\n")
     found = {function.name: function for function in node_links(Node(open_host(str(path)))).functions}
 

@@ -61,10 +61,9 @@ def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
         name = topology_file(node)
         file = topology_system(node)
         from_nccl_xml.topology(file)
-    except EvidenceAbsent:
-        return saved
     except EvidenceMissing as error:
-        if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
+        # most machines have none
+        if isinstance(error, EvidenceAbsent) or error.missing.why is MissingReason.NOT_COLLECTED:
             return saved
         file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
     except FormatError as error:
