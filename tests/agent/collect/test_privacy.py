@@ -125,6 +125,10 @@ def test_paths_and_links_are_replaced_together(collected):
         '"token": "hunter2"',
         "http://alice:hunter2@proxy:3128",
         "Authorization: Bearer hunter2hunter2",
+        "UCX_AUTH=Basic hunter2hunter2==",
+        "# dckr_pat_hunter2hunter2hunter2hunter2",
+        "nvme nvme0: invalid dhchap secret DHHC-1:00:hunter2hunter2hunter2:",
+        f"# K10{'0a' * 32}::server:hunter2",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n-----END OPENSSH PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nhunter2 and then the file ends",
     ],
@@ -145,6 +149,8 @@ def test_secrets_are_dropped(text):
         "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service",
         'options nvidia NVreg_RegistryDwords="PeerMappingOverride=1;"',
         "Key Usage: Digital Signature",
+        "nvme nvme0: DHHC-1 is not supported",
+        "mlx5_core: firmware K10 of pypi-mirror",
     ],
 )
 def test_text_that_only_looks_like_a_secret_is_kept(text):

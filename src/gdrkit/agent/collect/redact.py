@@ -173,14 +173,17 @@ _WELL_KNOWN = re.compile(
     rb"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|A[KS]IA[0-9A-Z]{16}|nvapi-[\w-]{16,}"
     rb"|hf_\w{20,}|sk-[\w-]{20,}|AIza[\w-]{35}|glsa_\w{20,}|hv[bsr]\.[\w-]{20,}|npm_\w{20,}|xox[abprs]-[\w-]{10,}"
     rb"|[rs]k_(?:live|test)_\w{16,}|ya29\.[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|AGE-SECRET-KEY-1\w{20,}"
+    rb"|dckr_pat_[\w-]{20,}|pypi-[\w-]{30,}|dop_v1_[0-9a-f]{32,}|DHHC-1:\d\d:[\w+/=]{16,}|K10[0-9a-f]{32,}::[\w:.-]+"
     rb"|eyJ[\w+/=-]{10,}(?:\.[\w-]*){0,2})"
 )
-"""Tokens that show what they are. eyJ begins every JSON object in base64: JWT, and Docker's credentials."""
+"""Tokens that show what they are; DHHC-1 is NVMe's (nvme-gen-dhchap-key(1)), K10 that of a K3s cluster. eyJ
+begins every JSON object in base64: JWT, and Docker's credentials."""
 
 _PATTERNS = (
-    *(_AUTHORIZATION, _REGISTRY, _LISTED, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
-    *(_OF_USER, _BEARER, _HEADER, _COOKIE),
+    *(_AUTHORIZATION, _BEARER, _REGISTRY, _LISTED, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
+    *(_OF_USER, _HEADER, _COOKIE),
 )
+"""In this order: of `X_AUTH=Basic VALUE`, an assignment alone would take the word for the value."""
 _PRIVATE_KEY = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
     rb"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
