@@ -209,6 +209,7 @@ def _jobs_apart(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
         first = first or found
 
 
+_HOST = regex(r"(?<![\w.-])([A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[")
 _BOOTSTRAP = regex(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[\w.-]{1,40}):(?P<address>[\d.]{7,15})<")
 _UNREACHED = regex(r"[Cc]onnect(?: to|ing to address) (?P<address>[\d.]{7,15})<\d{1,5}> (?:failed|returned)")
 
@@ -217,7 +218,7 @@ def _same_address(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
     """NCCL of several hosts connects by interfaces with one address, and reaches no other host by it."""
     hosts: dict[str, dict[str, str]] = {}
     for line in lines:
-        host = _host().search(line.text) if line.kind == "machine" and "NCCL" in line.text else None
+        host = _HOST.search(line.text) if line.kind == "machine" and "NCCL" in line.text else None
         if host is not None and (found := _BOOTSTRAP.search(line.text)) is not None:
             hosts.setdefault(found["address"], {}).setdefault(host[1], found["interface"])
         elif host is not None and (found := _UNREACHED.search(line.text)) is not None:
@@ -233,11 +234,6 @@ def _same_address(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                     BY_LINE,
                 )
                 return
-
-
-@functools.cache
-def _host() -> re.Pattern[str]:
-    return re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[")
 
 
 def _some(hosts: list[str]) -> str:

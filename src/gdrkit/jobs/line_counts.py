@@ -20,7 +20,7 @@ from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.ucx_tables import TableLines
 from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
-from gdrkit.messages.torch_watchdog import Operation, Progress, watchdog_record
+from gdrkit.messages.torch_watchdog import MARKS, Operation, Progress, watchdog_record
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, record
 from gdrkit.programs.nccl.log_records import (
@@ -352,7 +352,7 @@ _BARE = regex(
 """Messages that people paste without the frame, and lines that name a GPU."""
 
 
-_ENDS = (b"Error: ", b"Exception: ", b"exitcode", b"didn't join", b"lagging ranks", b"missing ranks: {")
+_ENDS = (b"Error: ", b"Exception: ", b"exitcode", *(mark.encode() for mark in MARKS))
 """What lines have that show that a process stopped by itself, or which did not join the others."""
 
 
