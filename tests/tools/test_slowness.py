@@ -66,7 +66,7 @@ SHORT_LINES = {
     "a host list": (expand, "a\n", 30),
     "a product": (rates_of, "on ", 12),
     "a job of many hosts": (job_of_hosts, "x", 2000),
-    "settings of GRUB": (lambda text: without_secrets(text.encode(), "etc/default/grub"), "a=1\n", 5),
+    "settings of GRUB": (lambda text: without_secrets(text.encode(), "etc/default/grub"), "a=1\n", 7),
     "arguments of GRUB": (
         lambda text: without_secrets(f'GRUB_CMDLINE_LINUX="quiet {text}'.encode(), "etc/default/grub"),
         "a=1 ",

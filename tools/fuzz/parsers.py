@@ -61,7 +61,6 @@ BYTES = (
     "agent.collect.module_choice:declared",
     "agent.collect.module_files:split", "agent.collect.redact:without_secrets",
     "agent.collect.reductions:processors", "agent.collect.reductions:container",
-    "agent.collect.reductions:settings", "agent.collect.reductions:environment_file",
     "agent.collect.reductions:trusted_keys", "agent.collect.reductions:mounts",
     "agent.collect.reductions:packages", "agent.collect.reductions:package_records",
     "agent.collect.reductions:libraries", "agent.collect.reductions:cards", "agent.probe.rm_probe:cards",
@@ -169,7 +168,9 @@ def _others() -> Iterable[tuple[Any, ...]]:
         "proc/cmdline",
         "etc/default/grub",
         "etc/modprobe.d/x.conf",
-        "etc/fstab",
+        "etc/rc.local",
+        "etc/nccl.conf",
+        "sos_commands/kernel/dmesg",
         "boot/loader/entries/x",
     ):
         yield f"agent/collect/redact:{path}", functools.partial(_without_secrets, path)

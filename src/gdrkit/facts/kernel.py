@@ -210,7 +210,7 @@ def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
     is for init: Documentation/admin-guide/kernel-parameters.rst. Raises EvidenceMissing for a value that the
     collector took for a secret.
     """
-    from gdrkit.agent.collect.kernel_arguments import DROPPED  # with expressions that take 1 ms to compile
+    from gdrkit.agent.collect.module_parameters import DROPPED  # with expressions that take time to compile
 
     wanted = name.replace("-", "_")
     values = []

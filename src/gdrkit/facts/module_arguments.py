@@ -11,7 +11,7 @@ import re
 import msgspec
 from msgspec import Struct
 
-from gdrkit.agent.collect.kernel_arguments import DROPPED
+from gdrkit.agent.collect.module_parameters import DROPPED
 from gdrkit.facts.kernel import config_option
 from gdrkit.facts.module_files import information
 from gdrkit.facts.module_index import module_path

@@ -115,9 +115,7 @@ def _system(root: Root) -> None:
         "etc/nccl.conf", f"NCCL_IB_HCA=mlx5_0\nNCCL_SOCKET_IFNAME=enxec0d9a44b2c4\nNGC_API_KEY={TOKEN}\n"
     )
     root.file("etc/environment", f"PATH=/usr/bin\nNCCL_DEBUG=INFO\nDB_PASSWORD={PASSWORD}\n")
-    root.file(
-        "etc/modprobe.d/nvidia.conf", f"# by alice on {HOSTNAME}, {ADDRESS}\noptions nvidia NVreg_X=1\n"
-    )
+    root.file("etc/modprobe.d/nvidia.conf", f"# by alice on {HOSTNAME}\noptions nvidia NVreg_X=1\n")
     root.link("etc/modprobe.d/blacklist.conf", "/etc/nvidia/alice/blacklist.conf")
     root.file("etc/nvidia/alice/blacklist.conf", "blacklist nouveau\n")
     root.file("etc/dkms/framework.conf", 'mok_signing_key="/var/lib/dkms/mok.key"\n')
@@ -125,7 +123,7 @@ def _system(root: Root) -> None:
         "etc/dkms/mok.key", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END PRIVATE KEY-----\n"
     )
     root.file(
-        "etc/rdma/notes",
+        "usr/sbin/rdma_topo",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END RSA PRIVATE KEY-----\n",
     )
     root.file("home/max/.nccl.conf", "NCCL_DEBUG=WARN\n")
@@ -162,11 +160,12 @@ def _devices(root: Root) -> None:
         root.file(f"{port}/gid_attrs/types/{index}", "RoCE v2\n")
         root.file(f"{port}/gid_attrs/ndevs/{index}", "enxec0d9a44b2c4\n")
     root.file(
-        "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05\n"
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05\n",
     )
     root.file(
         f"proc/driver/nvidia/gpus/{GPU}/information",
-        f"Model: NVIDIA H100\nGPU UUID: {UUID}\nSerial Number: {SERIAL}\n",
+        f"Model: NVIDIA H100\nGPU UUID: {UUID}\nSerial Number: {SERIAL}\nX: {ADDRESS}\n",
     )
     root.file("proc/driver/nvidia/params", "GrdmaPciTopoCheckOverride: 0\n")
     root.file(f"sys/module/nvidia/parameters/enx{MAC.replace(':', '')}", f"{MAC} 10.11.12.255 fe80::1\n")

@@ -54,9 +54,9 @@ def test_a_listing_shows_which_other_names_are_absent(collected):
 
 def test_nothing_below_an_empty_mount_point_is_absent(collected):
     """Nothing is mounted on sys/kernel/security, so lockdown is not known."""
-    folder = collected().manifest["folders"]["sys/kernel/security"]
+    lockdown = collected().manifest["files"]["sys/kernel/security/lockdown"]
 
-    assert folder["status"] == "not-collected"
+    assert lockdown["status"] == "not-collected"
 
 
 def test_links_remain_links_and_stay_inside(collected):
@@ -192,7 +192,7 @@ def test_only_users_with_settings_are_listed(collected, root):
     bundle = collected()
 
     assert bundle.manifest["folders"]["home"]["names"] == ["alice", "max"]
-    assert bundle.text("home/alice/.nccl.conf") == "NCCL_P2P_LEVEL=PIX\n"
+    assert bundle.text("home/alice/.nccl.conf") == "NCCL_P2P_LEVEL=PIX\n#\n"
     assert b"carol" not in bundle.everything()
 
 

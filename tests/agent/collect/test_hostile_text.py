@@ -7,11 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gdrkit.agent.collect.anonymize import Anonymizer
-from gdrkit.agent.collect.kernel_arguments import arguments_in_file
 from gdrkit.agent.collect.redact import without_secrets
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel import boot_parameter
@@ -77,8 +74,13 @@ SECRET = "Zx9Qw3Lm7Kp2Vt5R"
     ],
 )
 def test_secrets_of_strangers_are_dropped(text):
-    for line in (text, f"BOOT_IMAGE=/vmlinuz quiet {text}", f"[    1.0] Kernel command line: {text}"):
-        assert SECRET not in without_secrets(line.encode()).decode()
+    for path, line in (
+        ("proc/cmdline", f"BOOT_IMAGE=/vmlinuz quiet {text}"),
+        ("etc/nccl.conf", text),
+        ("etc/modprobe.d/a.conf", f"install a {text}"),
+        ("sos_commands/kernel/dmesg", f"[    1.0] Kernel command line: {text}"),
+    ):
+        assert SECRET not in without_secrets(line.encode(), path).decode()
 
 
 @pytest.mark.parametrize("path, text", planted_secrets.rows(), ids=lambda value: value[:60])
@@ -88,37 +90,6 @@ def test_planted_secrets_are_dropped_from_every_kind_of_file(path, text):
     for word in words:
         cleaned = without_secrets(text.format(word).encode() + b"\n", path).decode()
         assert word not in cleaned
-        assert "(dropped)" in cleaned or cleaned == "#\n"
-
-
-@pytest.mark.parametrize(
-    "path, text",
-    [
-        (
-            "proc/cmdline",
-            "quiet iommu=pt pci=config_acs=101@0:1.0;1@0:2.0 modprobe.blacklist=a,b module.sig_enforce",
-        ),
-        (
-            "proc/cmdline",
-            'nvidia.NVreg_RegistryDwords="A=1;" module_blacklist=nouveau -- nvidia_drm.modeset=1',
-        ),
-        (
-            "etc/default/grub",
-            "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet pci='disable_acs_redir=A;B' splash;\"",
-        ),
-        ("boot/loader/entries/a.conf", "title Bob's Linux\noptions $kernelopts iommu.passthrough=1 # quiet"),
-        (
-            "etc/modprobe.d/a.conf",
-            "install nvidia /bin/true && exit 1; test -e /x || modprobe --ignore-install a b=1",
-        ),
-        ("etc/modprobe.d/a.conf", "options nvidia NVreg_EnableGpuFirmware=0\nblacklist nouveau"),
-        ("etc/rc.local", "#!/bin/sh\nmodprobe nvidia-peermem || exit 0\n"),
-        ("dmesg", "[    2.0]     HOME is where\n[    2.0] nvidia: unknown parameter 'x' ignored"),
-        ("dmesg", "https://docs.nvidia.com/networking/display/MLNXOFED/Installing-24.10 see /usr/share/doc"),
-    ],
-)
-def test_what_rules_read_of_arguments_and_commands_is_kept(path, text):
-    assert without_secrets(text.encode(), path).decode() == text
 
 
 def test_a_removed_value_counts_as_not_collected():
@@ -154,12 +125,6 @@ def test_a_removed_value_counts_as_not_collected():
 )
 def test_what_only_resembles_such_a_secret_is_kept(text):
     assert without_secrets(text.encode()).decode() == text
-
-
-def test_the_other_options_of_a_mount_are_kept():
-    assert without_secrets(b"-o password=abc,vers=3,secret=x,rw") == (
-        b"-o password=(dropped),vers=3,secret=(dropped)"
-    )
 
 
 def test_an_address_at_the_end_of_a_sentence_is_replaced():
@@ -207,18 +172,3 @@ def test_a_command_of_many_variables_takes_as_long_as_it_is():
 
 def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
-
-WORDS = st.lists(
-    st.sampled_from(
-        ["iommu", "pci", "nvidia.x", "a", "x1", "=", "=", " ", "\t", "\n", "\r", "-", "\x1c", "é"]
-    ),
-    max_size=20,
-)
-
-
-@given(WORDS.map("".join), st.sampled_from(["proc/cmdline", "boot/loader/entries/x", "boot/grub/grubenv"]))
-def test_plain_arguments_lose_the_values_that_they_lose_among_quotation_marks(text, path):
-    """Words without any mark are read by one expression, others piece by piece."""
-    marked = b'\n""'
-    assert arguments_in_file(path, text.encode()) + marked == arguments_in_file(path, text.encode() + marked)

@@ -32,25 +32,6 @@ def test_the_text_after_the_last_block_on_arm_is_kept():
     assert b"Hardware" in reductions.processors(text)
 
 
-def test_settings_that_libraries_read_are_kept():
-    data = b"HOME=/root\0NCCL_IB_HCA=mlx5\0SSH_AUTH_SOCK=/x\0UCX_TLS=rc\0"
-
-    assert reductions.settings(data) == b"NCCL_IB_HCA=mlx5\0UCX_TLS=rc\0"
-
-
-def test_a_file_of_settings_keeps_its_comments_and_its_modules():
-    data = b"# loaded at boot\nnvidia-peermem\nNCCL_DEBUG=INFO\nPATH=/bin\n"
-
-    assert reductions.environment_file(data) == b"# loaded at boot\nnvidia-peermem\nNCCL_DEBUG=INFO\n"
-
-
-def test_a_file_of_settings_may_have_blanks_and_colons_as_those_of_ucx_do():
-    data = b"UCX_TLS = rc\nAPI_TOKEN = x\n  SECRET:y\nUCX_NET_DEVICES: all\n[Grace]\nCPU model=Grace\n"
-
-    kept = b"UCX_TLS = rc\nUCX_NET_DEVICES: all\n[Grace]\nCPU model=Grace\n"
-    assert reductions.environment_file(data) == kept
-
-
 def test_mounts_of_users_are_removed():
     data = (
         b"22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n"
@@ -334,11 +315,3 @@ def test_of_another_kernels_modules_only_the_drivers_are_kept():
     others = b"kernel/lib/crc32.ko:\nkernel/x.ko: updates/dkms/nvidia.ko.zst\n"
     assert reductions.driver_modules(others + driver) == driver
     assert reductions.driver_modules(others) == b""
-
-
-def test_of_a_unit_only_the_lines_that_load_modules_are_kept():
-    load = b"ExecStart=/sbin/modprobe nvidia-peermem\n"
-    unit = (
-        b"[Service]\nEnvironment=TOKEN=s3cret\n" + load + b"ExecStart=/usr/bin/curl -u admin:s3cret host\n"
-    )
-    assert reductions.loading_commands(unit) == load

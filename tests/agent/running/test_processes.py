@@ -80,7 +80,7 @@ def test_a_process_is_found_by_the_devices_that_it_holds_and_not_by_names():
         row = rows()[child.pid]
 
     assert row["devices"] == {"/dev/infiniband/uverbs0": 1, "/dev/nvidia3": 2}
-    assert row["environment"] == {"NCCL_IB_HCA": "mlx5_0"}
+    assert row["environment"] == {"NCCL_IB_HCA": "mlx5_0", "NCCL_API_KEY": "(dropped)"}
     assert row["uid"] == os.geteuid() and row["started"] > 0 and row["denied"] == []
 
 
@@ -363,7 +363,7 @@ def test_a_stat_without_its_fields_is_that_of_a_process_that_has_ended(tmp_path)
 
 
 def test_an_environment_of_a_million_variables_is_bounded():
-    many = b"\0".join(b"NCCL_X%d=" % n + b"v" * 5000 for n in range(300))
+    many = b"\0".join(b"NCCL_X%d=" % n + b",".join([b"v" * 50] * 9) for n in range(300))
 
     found = processes.switches(many)
     assert len(found) == 64 and set(map(len, found.values())) == {200}
@@ -374,21 +374,20 @@ def test_an_environment_of_a_million_variables_is_bounded():
     [
         b"PATH=/x",
         b"XNCCL_DEBUG=1",
-        b"NCCL_TOKEN=1",
-        b"UCX_PASSWORD=1",
         b"NCCL_",
         b"nccl_debug=1",
         b"=NCCL_DEBUG",
     ],
 )
-def test_other_variables_and_secrets_are_left_out(entry):
+def test_other_variables_are_left_out(entry):
     assert processes.switches(b"NCCL_DEBUG=INFO\0" + entry) == {"NCCL_DEBUG": "INFO"}
 
 
-def test_a_secret_in_a_value_is_dropped():
-    found = processes.switches(b"UCX_NET_DEVICES=https://user:pw123456@host/x\0")
-
-    assert "pw123456" not in found["UCX_NET_DEVICES"]
+@pytest.mark.parametrize(
+    "entry", [b"NCCL_TOKEN=pw123456", b"UCX_PASSWORD=x", b"UCX_NET_DEVICES=https://user:pw123456@host/x"]
+)
+def test_of_what_may_be_a_secret_the_name_remains(entry):
+    assert set(processes.switches(entry).values()) == {"(dropped)"}
 
 
 def test_a_device_is_a_character_device(tmp_path):

@@ -21,6 +21,9 @@ from .redact import without_secrets
 from .unpack import DecompressionFailed, unpack
 from .version import SCHEMA, VERSION
 
+_QUOTED = re.compile(r"([`'\"])[^`'\"\n]+([`'\"])")
+"""What a command that complains quotes of its input: any line of a file may be a secret."""
+
 _TABLE = re.compile(r"(?:^|/)lib/modules/[^/]+/modules\.|^proc/(?:modules|kallsyms)$|/Module\.symvers$")
 """Tables of modules and symbols by depmod, the kernel and modpost. They have no secrets, and names in them
 that look like the name of one (`wm_key.ko: `) must not be changed."""
@@ -117,7 +120,8 @@ class Bundle:
         self, argv: List[str], file: str, status: str, exit_code: Optional[int], complaint: str
     ) -> None:
         """Record the result of a command."""
-        clean = without_secrets(complaint.encode("utf-8", "replace")).decode("utf-8", "replace")
+        quoted = _QUOTED.sub(r"\1(dropped)\2", complaint)
+        clean = without_secrets(quoted.encode("utf-8", "replace")).decode("utf-8", "replace")
         if self.anonymizer is not None:
             clean = self.anonymizer.words(clean)
         entry = {"argv": argv, "file": file, "exit_code": exit_code, "status": status, "stderr": clean}

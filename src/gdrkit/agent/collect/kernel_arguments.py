@@ -1,4 +1,4 @@
-"""Kernel arguments without the values that no rule reads: any of them may be a secret of an initramfs, an
+"""Kernel arguments without the words that no rule reads: any of them may be a secret of an initramfs, an
 installer or an init. A parameter keeps its name: `nfsroot=(dropped)`. Runs on Python 3.8, alone.
 """
 
@@ -6,165 +6,158 @@ from __future__ import annotations
 
 import re
 
-DROPPED = b"(dropped)"
+from .module_parameters import DROPPED, MODULE, PLAIN, RANDOM, value_kept
 
 READ = re.compile(
     rb"(?:amd_|arm_|intel_|s390_)?iommu(?:[._-]\w+)?|pci|pcie_\w+|efi|secureboot|lockdown|kho"
     rb"|module[._-]blacklist|module\.sig[._-]enforce|initcall[._-]blacklist|modprobe\.blacklist"
-    rb"|(?:nvidia|nouveau|nova|nv_peer|gdrdrv|mlx|ib_|iw_|rdma|bnxt|irdma|ice|efa|mana|amdgpu|amdkfd|drm|vfio)"
-    rb"[\w-]*\.[\w-]+"
+    rb"|rd\.(?:driver|modprobe)\.\w+|numa\w*|swiotlb|cma|mem\w{0,3}|(?:default_)?hugepages\w*|isolcpus|nohz_full"
+    rb"|rcu_nocbs"
 )
-"""The parameters whose values rules, remedies and the traits of a fleet read: facts/kernel.py,
-boot_parameter(); facts/modprobe_config.py, options of the modules of GPUs and NICs; fleet/traits.py, which
-compares these."""
+"""The parameters whose values rules, remedies and the traits of a fleet read, and some whose values are
+numbers and lists of modules: facts/kernel.py, boot_parameter(); fleet/traits.py."""
 
-_HOLDS_ARGUMENTS = re.compile(rb"GRUB_CMDLINE\w*\+?|kernelopts")
-"""What has kernel arguments for its value: /etc/default/grub, grubenv."""
-
-_PIECE = re.compile(rb"\n|\r|[^\S\n\r]+|\\?[\"']|[;=#$`]|\\.?|[^\s\"';=#$`\\]+", re.DOTALL)
-_PLAIN_WORDS = re.compile(rb"((?<!\S)(?:(?!--|GRUB_CMDLINE|kernelopts)[^\s\"';#$`\\]+\s+)+)")
-"""Words that only blanks separate. They are read at once, as the values of all other words are in pieces."""
-
-_LINE_ENDS = frozenset((b"\n", b"\r", b"\\\n", b"\\\r"))
-_ACTED_ON = (b";", b"$", b"`", b"\\\n")
-"""What GRUB and the shell act on remains in place, also in a value; so do quotation marks."""
-
-_FILES = re.compile(
-    r"(?P<one>proc/cmdline|etc/kernel/cmdline(?:\.d/[^/]+)?)|boot/grub2?/grubenv"
-    r"|(?P<sh>etc/default/grub(?:\.d/[^/]+)?)|(?P<entry>boot/loader/entries/[^/]+)"
+_USUAL = re.compile(
+    rb"(?:root|resume)=(?:/dev/[\w./-]{1,64}|(?:PART)?UUID=[0-9A-Fa-f-]{4,36})|BOOT_IMAGE=[\w(),./+~-]{1,128}"
+    rb"|console=(?:tty|hvc)\w{0,8}(?:,\d{1,7}\w{0,2})?|crashkernel=[\dKMGkmg,:@-]{1,64}|transparent_hugepage=\w{5,7}"
 )
+"""Arguments of almost every node, in forms that hold no secrets."""
+
+_MENU = re.compile(rb"GRUB_(?:DEFAULT|FLAVOUR_ORDER|TOP_LEVEL\w*)|(?:saved|next)_entry")
+"""What decides which kernel is next: facts/next_kernel.py."""
+
+_FLAG = re.compile(
+    rb"quiet|splash|ro|rw|rhgb|debug|single|text|verbose|emergency|rescue|[1-5sS]|no[a-z_]{2,20}|-{2,3}"
+    rb"|threadirqs|\$\{?\w{1,64}\}?"
+)
+"""Words without a value that stay; so does the name of a parameter that is read."""
+
+_OF_MODULE = re.compile(MODULE.pattern + rb"\.(?P<parameter>\w{1,64})")
+_NAME = re.compile(rb"[\w.+-]{1,64}")
+
+_KEPT = (
+    rb"(?!(?:(?:" + _FLAG.pattern + rb"|" + MODULE.pattern + rb"\.\w{1,64});?|(?:" + READ.pattern
+    + rb")(?:=[^\s\"'\\]*)?;?|[\w.-]{1,64}=" + PLAIN.pattern + rb";?|" + _USUAL.pattern + rb")(?!\S))"
+)  # fmt: skip
+"""Ahead of most words that stay: they are passed over at once."""
+_BY_KERNEL = re.compile(rb"""(?<!\S)""" + _KEPT + rb"""(?:"[^"\n]*(?:"|\Z|(?=\n))|[^\s"])+""")
+_BY_GRUB = re.compile(rb"""(?<!\S)""" + _KEPT + rb"""(?:\\?"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^\s"'])+""")
+"""Other words, in which quotation marks protect blanks: kernel/params.c, next_arg(), and grub-script."""
+_BARE = re.compile(
+    rb"(?<!\S)" + _KEPT + rb"((?!" + RANDOM.pattern + rb")[\w.+-]{1,64}=)?[^\s\"'\\;$`]+(?!\S)"
+)
+_MARKS = re.compile(rb"[\"'\\;$`]")
+_SAID = re.compile(rb"(?:[^\"';`\\\n]|\\(?![\"'\n]))+")
+"""What is left out of a value: all but what GRUB and the shell act on, and quotation marks."""
+
+
+def _arguments(text: bytes, word: re.Pattern[bytes]) -> bytes:
+    """A list of arguments. What GRUB and the shell act on remains in place, and so do quotation marks."""
+    if not _MARKS.search(text):
+        return _BARE.sub(rb"\1" + DROPPED, text)
+    return word.sub(_argument, text)
+
+
+def _argument(found: re.Match[bytes]) -> bytes:
+    word = found[0]
+    name, equals, value = word.partition(b"=")
+    if not equals:
+        kept = (_FLAG, READ, _OF_MODULE)
+        return word if any(kind.fullmatch(word.strip(b";\"'\\")) for kind in kept) else _emptied(word)
+    option = _OF_MODULE.fullmatch(name)
+    if READ.fullmatch(name) or (option and value_kept(option["parameter"], value.strip(b"\"'\\;"))):
+        return word
+    if PLAIN.fullmatch(value.strip(b"\"'\\;")):
+        return word
+    named = _NAME.fullmatch(name.lstrip(b"\"'\\")) and not RANDOM.search(name)
+    return (name if named else _emptied(name)) + b"=" + _emptied(value)
+
+
+def _emptied(value: bytes) -> bytes:
+    return _SAID.sub(DROPPED, value)
+
+
+def one_line(data: bytes) -> bytes:
+    """/proc/cmdline, /etc/kernel/cmdline."""
+    return _arguments(data, _BY_KERNEL)
+
+
+_SHELL_WORD = rb"""(?:"(?:[^"\\]|\\.)*(?:"|\Z)|'[^']*(?:'|\Z)|\\.|[^\s"'\\])*"""
+_STATEMENT = re.compile(
+    rb"^(?P<head>[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w{0,63})\+?=)(?P<value>"
+    + _SHELL_WORD
+    + rb")[^\n]*|^[^\n]+",
+    re.MULTILINE | re.DOTALL,
+)
+_SEGMENT = re.compile(rb"""(?:""|'')+|(")((?:[^"\\]|\\.)*)("?)|(')([^']*)('?)|(?:\\.|[^"'\\])+""", re.DOTALL)
+
+
+def defaults_of_grub(data: bytes) -> bytes:
+    """/etc/default/grub, which a shell reads. Of a comment and of any other command `#` remains."""
+    return _STATEMENT.sub(_statement, data)
+
+
+def _statement(found: "re.Match[bytes]") -> bytes:
+    if found["name"] is None:
+        return b"#"
+    if _MENU.fullmatch(found["name"]):
+        return found["head"] + found["value"]
+    if not found["name"].startswith(b"GRUB_CMDLINE"):
+        return b"#"
+    return found["head"] + _SEGMENT.sub(_segment, found["value"])
+
+
+def _segment(found: "re.Match[bytes]") -> bytes:
+    """A part of a shell's word: in quotation marks, or not."""
+    mark, inner, end = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
+    if mark is None:
+        return _arguments(found[0], _BY_GRUB) if found[0].strip(b"\"'") else found[0]
+    return mark + _arguments(inner, _BY_GRUB) + end
+
+
+_ASSIGNED = re.compile(rb"^(?:(?P<list>kernelopts=)|(?P<name>\w{1,64})=)?(?P<value>[^\n]+)", re.MULTILINE)
+
+
+def environment_of_grub(data: bytes) -> bytes:
+    """grubenv: lines of a name and a value."""
+    return _ASSIGNED.sub(_assigned, data)
+
+
+def _assigned(found: "re.Match[bytes]") -> bytes:
+    if found["list"]:
+        return found["list"] + _arguments(found["value"], _BY_KERNEL)
+    if found["name"] is None:
+        return b"#"
+    return found[0] if _MENU.fullmatch(found["name"]) else found["name"] + b"=" + DROPPED
+
+
+_KEY = re.compile(rb"^(?:(?P<key>[a-z][a-z_-]{0,31})(?P<blank>[ \t]+))?(?P<value>[^\n]+)", re.MULTILINE)
+_PLACE = re.compile(rb"(?:[\w./+~-]{1,256}[ \t]*|\$\w{1,64}[ \t]*){1,8}")
+
+
+def entry_of_loader(data: bytes) -> bytes:
+    """An entry of the Boot Loader Specification: the options, the kernel and its files."""
+    return _KEY.sub(_of_entry, data)
+
+
+def _of_entry(found: "re.Match[bytes]") -> bytes:
+    key, value = found["key"], found["value"]
+    if key == b"options":
+        return key + found["blank"] + _arguments(value, _BY_GRUB)
+    if key is None:
+        return b"#"
+    kept = key in (b"linux", b"initrd", b"version") and _PLACE.fullmatch(value)
+    return found[0] if kept else key + found["blank"] + DROPPED
+
 
 _LOGGED = re.compile(
-    rb"(?P<name>\b[Cc]ommand line(?: parameters)?:? |(?:\]|\bkernel:) {4,8}(?=[A-Za-z][\w.-]{0,63}=))"
+    rb"(?P<name>\b[Cc]ommand line(?: parameters \"|:? )|(?:\]|\bkernel:) {4,8}(?=[A-Za-z][\w.-]{0,63}=))"
     rb"(?P<value>[^\n]+)"
 )
 """Linux init/main.c: start_kernel(), print_unknown_bootoptions() and run_init_process(), which prints what
 the kernel did not know as the environment of init; arch/x86/kernel/setup.c, setup_arch()."""
 
 
-def arguments_in_file(path: str, data: bytes) -> bytes:
-    """The content of a file, without such values if it has kernel arguments."""
-    found = _FILES.fullmatch(path)
-    if found is None:
-        return data
-    if found["sh"]:
-        return _without_values(data, b"\"'", script=True)
-    quotes = b"\"'" if found["entry"] else b'"'
-    if not _NEEDS_READING.search(data):
-        return _ARGUMENT.sub(_plain, data)  # at once: a file has many lines
-    if not found["one"]:
-        data = b"".join(b"#\n" if line.lstrip()[:1] == b"#" else line for line in data.splitlines(True))
-    return _without_values(data, quotes)
-
-
-_NEEDS_READING = re.compile(rb"[\"'\\;$`#]|--|GRUB_CMDLINE|kernelopts")
-"""What makes more of a text than words that are separated by blanks."""
-
-_ARGUMENT = re.compile(rb"(?<!\S)(?!(?:" + READ.pattern + rb")=)(\S[^\s=]*=)\S+")
-"""One whose value is dropped."""
-
-
-def _plain(argument: re.Match[bytes]) -> bytes:
-    return argument[1] + DROPPED
-
-
 def arguments_in_log(data: bytes) -> bytes:
-    """A kernel log, without such values where it shows the command line."""
-    return _LOGGED.sub(lambda line: line["name"] + _without_values(line["value"], b'"'), data)
-
-
-def _without_values(data: bytes, quotes: bytes, *, script: bool = False) -> bytes:
-    """`quotes`: what protects blanks; in a script also line ends. Of comments in a script, `#` remains."""
-    if not script and not _NEEDS_READING.search(data):
-        return _ARGUMENT.sub(_plain, data)
-    words, out, comment = _Words(quotes), [], False
-    for number, part in enumerate(_PLAIN_WORDS.split(data)):
-        if number % 2 and words.ended and not comment:
-            out.append(_ARGUMENT.sub(_plain, part))
-            continue
-        for piece in _PIECE.findall(part):
-            if comment and piece != b"\n":
-                continue
-            comment = script and piece == b"#" and words.at_start
-            out.append(words.kept(piece))
-            if not script and piece in _LINE_ENDS:
-                words = _Words(quotes)
-    return b"".join(out)
-
-
-_MARKS = {
-    b'"': frozenset((b'"', b'\\"')),
-    b"\"'": frozenset((b'"', b'\\"', b"'", b"\\'")),
-}
-"""The pieces that each set of quotation marks makes."""
-
-
-class _Words:
-    """Reads pieces of words in turn, and says what is kept of each."""
-
-    def __init__(self, quotes: bytes) -> None:
-        self._quotes = _MARKS[quotes]
-        self._around = self._inner = b""  # the quotation marks of a list of arguments, and of a value in it
-        self._for_init = self._holds = False
-        self._begin()
-
-    def _begin(self) -> None:
-        self._name = bytearray()  # bytes would be copied for each piece
-        self._in_value = self._drops = self._said = False
-
-    @property
-    def ended(self) -> bool:
-        """Whether the next piece begins a word that is read like any other."""
-        return not (self._name or self._in_value or self._inner or self._for_init or self._holds)
-
-    @property
-    def at_start(self) -> bool:
-        """Whether the next piece begins a word that no quotation marks surround."""
-        return not (self._name or self._in_value or self._inner or self._around)
-
-    def kept(self, piece: bytes) -> bytes:
-        if piece.isspace():
-            return self._blank(piece)
-        holds, self._holds = self._holds, False
-        if piece in self._quotes:
-            return self._quote(piece, holds)
-        if piece == b"=" and self._name and not self._in_value:
-            return self._equals()
-        if not self._in_value:
-            self._drops = self._drops or (self._for_init and not self._name and not READ.fullmatch(piece))
-            self._name += piece
-        return self._dropped(piece) if self._drops else piece
-
-    def _blank(self, piece: bytes) -> bytes:
-        if self._inner:
-            return b"" if self._drops else piece
-        self._for_init = self._for_init or self._name == b"--"
-        self._begin()
-        return piece
-
-    def _quote(self, piece: bytes, holds: bool) -> bytes:
-        if self._inner:
-            self._inner = b"" if piece == self._inner else self._inner
-        elif piece == self._around:
-            self._around = b""
-            self._begin()
-        elif holds:
-            self._around = piece
-        else:
-            self._inner = piece
-        return piece
-
-    def _equals(self) -> bytes:
-        if _HOLDS_ARGUMENTS.fullmatch(self._name):
-            self._begin()
-            self._holds = True
-        else:
-            self._in_value, self._drops = True, not READ.fullmatch(self._name)
-        return b"="
-
-    def _dropped(self, piece: bytes) -> bytes:
-        if piece in _ACTED_ON:
-            self._said = False
-            return piece
-        said, self._said = self._said, True
-        return b"" if said else DROPPED
+    """A kernel log, without such words where it shows the command line."""
+    return _LOGGED.sub(lambda line: line["name"] + _arguments(line["value"], _BY_KERNEL), data)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 
-from .kernel_arguments import DROPPED, arguments_in_file, arguments_in_log
-from .shell_commands import commands_in_file
+from .configuration import without_unread
+from .kernel_arguments import arguments_in_log
+from .module_parameters import DROPPED
 
 NEVER_OPENED = "a private key: never opened"
 """The reason in the manifest. Running as root does not change it."""
 
 _HINT = re.compile(
-    rb"key|token|pass|pw|secret|psk|credential|bearer|basic|auth|cookie|pin-value|login|mysql|ipmi|://|iscsi:"
-    rb"|pbkdf2|[$]|\s-{1,2}u|\s--proxy-u|cred|pin|community|audit|<<<|\||install|remove|exec"
+    rb"key|token|pass|pw|secret|psk|credential|bearer|basic|auth|pin|://|pbkdf2|[$]|cred|community"
 )
 """A fast check of small letters: almost no file matches, and the others need no further search."""
 
@@ -57,61 +57,6 @@ _SHORT = re.compile(
 `rootpw=`. A shell's PWD is a path."""
 
 
-def _command(program: bytes, option: bytes) -> bytes:
-    """An expression for a program with an option in the same line. Where the program is named again, the
-    search ends and begins anew: each character is looked at once."""
-    named = rb"\b " + program + rb" [ \t]"
-    return named + rb" (?: (?! " + named + rb" ) [^\n] ){0,160}? (?<= [ \t] ) " + option
-
-
-_FOLLOWING = re.compile(
-    rb"""(?imx) (?P<name> (?: ^ [ \t]* password (?: _pbkdf2 )? [ \t]+ \S{1,64} (?: [ \t]+ --\w+ )?
-        | (?<!\S) (?: rootpw | bindpw ) (?: [ \t]+ --\w+ )? | (?<!\S) password (?= [ \t]+ ["'] )
-        | (?<!\S) --? (?: [\w-]{0,32} - )? (?: password | passwd | passphrase | passin | passout | pass
-        | pw | pin | auth | cred | credentials? | token | secret | key )
-        | \b (?: wandb | huggingface-cli | hf [ \t] auth | ngc ) [ \t] login
-        | \b login [ \t]+ \S{1,64} [ \t]+ password | """
-    + _command(rb"wifi", rb"password")
-    + rb" | "
-    + _command(rb"iw (?: config )?", rb"keys?")
-    + rb" | "
-    + _command(rb"ssh-keygen", rb"-N")
-    + rb" | "
-    + _command(rb"ipmi\w{0,16}", rb"-P")
-    + rb" ) [ \t]+ | (?: \b sshpass [ \t]+ -p | "
-    + _command(rb"mysql\w{0,16}", rb"-p")
-    + rb" | "
-    + _command(
-        rb"(?: docker | podman | nerdctl | buildah | skopeo | helm ) [ \t] (?: registry [ \t] )? login",
-        rb"-p",
-    )
-    + rb" ) [ \t]* ) (?P<value> "
-    + _QUOTED
-    + rb"""| [^\s"'-][^\s"']* )"""
-)
-"""A secret after a blank: options of programs, nmcli(1), iwconfig(8), ldap.conf(5), netrc(5), and in
-grub.cfg `password root x`."""
-
-_LISTED = re.compile(
-    rb"""(?ix) (?P<name> \b name \\?["']? [ \t]* : [ \t]* \\?["']? [\w.-]{0,64}?
-        (?<!_p) (?: key | token | secret | passw(?:or)?d | pass | psk | credentials? )
-        \\?["']? [ \t]{0,64} ,? \s{0,64} \\?["']? value \\?["']? [ \t]* : [ \t]*
-        | (?<![\w.-]) [\w.-]{0,256}? (?: secret | token | passw(?:or)?d | api_?key | credentials? ) \w{0,32}
-        [ ] set [ ] (?: (?: by | from ) [ ] environment [ ] )? to [ ] ) (?P<value> """
-    + _VALUE
-    + rb")"
-)
-"""In the env: of a pod, and in NCCL's log."""
-
-_OF_USER = re.compile(
-    rb"""(?ix) (?P<name> (?<!\S) (?: -u | -U | --user | --proxy-user ) [ \t=]* )
-        (?P<value> "[^"\n:]*:[^"\n]*"? | '[^'\n:]*:[^'\n]*'? | [^\s"':-][^\s"':]*:[^\s"']+ )"""
-)
-"""curl -u user:password."""
-
-_ISCSI = re.compile(rb"(?P<name>\biscsi:)(?P<value>(?=(?P<all>[^\s@/]{1,512}))(?P=all))(?=@)", re.IGNORECASE)
-"""netroot=iscsi:user:password:user:password@server. Source: dracut.cmdline(7)."""
-
 _HASH = re.compile(rb"\bgrub\.pbkdf2\.\S+|\$(?:[1567y]|2[abxy]|gy|sha1|md5)\$[\w./,=$+-]{8,}")
 """Hashes of passwords: crypt(5), grub-mkpasswd-pbkdf2(1)."""
 
@@ -121,26 +66,6 @@ _AUTHORIZATION = re.compile(
 _BEARER = re.compile(
     rb"(?P<name>\b(?:Bearer|Basic)\s+|\b(?i:bearer)\s+(?=[\w.~+/=-]*\d))(?P<value>[\w.~+/=-]{8,})"
 )
-_HEADER = re.compile(
-    rb"(?P<name>\bx-[\w-]{0,32}(?:auth|key|token|secret|pass)[\w-]{0,32}[\"']?[ \t]*:[ \t]*)"
-    rb"(?P<value>[^\n\"']+)",
-    re.I,
-)
-_ECHO = re.compile(rb"\b(?:echo|printf)[ \t]+")
-_PIPED_CHARACTERS = 1024
-_END_OF_ECHO = re.compile(rb"[|;&\n]|\Z")
-_HERE = re.compile(rb"(?P<name><<<[ \t]*)(?P<value>" + _QUOTED + rb"""|[^\s"';|&]+)""")
-"""What a program reads: `echo PASSWORD | sudo -S`."""
-
-_AUDITED = re.compile(rb"\baudit\b[^\n]*")
-_OF_COMMAND = re.compile(rb"(?P<name>\b(?:proctitle|cmd|data|a\d{1,4})=)(?P<value>\"[^\"\n]*\"?|[^\s\"]+)")
-"""Words of a command in the audit records that the kernel logs, also in hexadecimal. Source: the dictionary
-of fields of linux-audit/audit-documentation."""
-
-_COOKIE = re.compile(rb"(?P<name>\bcookie2?:[ \t]*)(?P<value>[^\s=\"';]{1,128}=[^\n\"']*)", re.IGNORECASE)
-_REGISTRY = re.compile(rb"(?P<name>\"auth\\?\"[ \t]*:[ \t]*)(?P<value>\\?\"[\w+/=-]{12,}\\?\"?)")
-"""config.json of Docker: user:password in base64."""
-
 _BEFORE_PASSWORD = re.compile(
     rb"\b[a-z][a-z0-9+.-]{0,20}://(?=(?P<user>[^\s/:@\[]{0,64}:)(?!\d{1,5}/))", re.IGNORECASE
 )
@@ -148,7 +73,7 @@ _PASSWORD_CHARACTERS = 512
 _END_OF_ADDRESS = re.compile(rb"[\s\"'<>]|\Z")
 """A password in an address goes on to the last @, which it may hold itself."""
 
-_USER_IN_URL = re.compile(
+_URL = re.compile(
     rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>(?=[^\s/:@]{0,512}\d)[^\s/:@]{16,512})(?=@)",
     re.IGNORECASE,
 )
@@ -179,10 +104,7 @@ _WELL_KNOWN = re.compile(
 """Tokens that show what they are; DHHC-1 is NVMe's (nvme-gen-dhchap-key(1)), K10 that of a K3s cluster. eyJ
 begins every JSON object in base64: JWT, and Docker's credentials."""
 
-_PATTERNS = (
-    *(_AUTHORIZATION, _BEARER, _REGISTRY, _LISTED, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
-    *(_OF_USER, _HEADER, _COOKIE),
-)
+_PATTERNS = (_AUTHORIZATION, _BEARER, _ASSIGNED, _SHORT, _UPPER_KEY)
 """In this order: of `X_AUTH=Basic VALUE`, an assignment alone would take the word for the value."""
 _PRIVATE_KEY = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
@@ -205,17 +127,13 @@ def is_private(path: str) -> bool:
 
 def without_secrets(data: bytes, path: str = "") -> bytes:
     """The text with the values of secrets replaced. `path`: the file that it is of, relative to the root."""
-    data = arguments_in_log(arguments_in_file(path, data))
-    data = commands_in_file(path, data)
+    data = arguments_in_log(without_unread(path, data))
     if not _HINT.search(data.lower()):
         return _WELL_KNOWN.sub(DROPPED, data)
     data = _PRIVATE_KEY.sub(DROPPED, data)
     data = _HASH.sub(DROPPED, data)
     data = _without_values(data, *_PATTERNS)
-    data = _without_values(_without_piped(data), _HERE, _WEBHOOK)
-    data = _without_values(_without_passwords(data), _USER_IN_URL, _ISCSI)
-    data = _URL.sub(_without_tokens, data)
-    data = _AUDITED.sub(lambda line: _OF_COMMAND.sub(_dropped, line[0]), data)
+    data = _URL.sub(_without_tokens, _without_passwords(data))
     return _WELL_KNOWN.sub(DROPPED, data)
 
 
@@ -234,23 +152,9 @@ def _in_place_of(value: bytes) -> bytes:
     return quote + DROPPED + quote
 
 
-def _without_piped(data: bytes) -> bytes:
-    """Commands without what they print for another program. Here and for passwords, an expression would look
-    for the end once for each beginning that is in sight: it is looked for once."""
-    kept, at, end = [], 0, -1
-    for found in _ECHO.finditer(data):
-        begin = found.end()
-        if end < begin:
-            end = _end_of(_END_OF_ECHO, data, begin)
-        is_piped = data[end : end + 1] == b"|" != data[end + 1 : end + 2]
-        if found.start() >= at and is_piped and begin < end <= begin + _PIPED_CHARACTERS:
-            kept += [data[at:begin], _in_place_of(data[begin:end])]
-            at = end
-    return b"".join((*kept, data[at:]))
-
-
 def _without_passwords(data: bytes) -> bytes:
-    """Addresses without passwords."""
+    """Addresses without passwords. An expression would look for the end once for each beginning that is in
+    sight: it is looked for once."""
     kept, at, end = [], 0, -1
     for found in _BEFORE_PASSWORD.finditer(data):
         begin = found.end("user")

@@ -10,13 +10,6 @@ import json
 import re
 from typing import AbstractSet, Callable, Dict, List, Optional, Pattern
 
-_SETTINGS = re.compile(
-    rb"(?:export\s+)?(NCCL_|UCX_|CUDA_|NVIDIA_|OMPI_MCA_|FI_|IBV_|MLX5_|RDMAV_|GDRCOPY_|NVSHMEM_|"
-    rb"OFI_NCCL_|MC_|WITH_NVIDIA_PEERMEM=|NIXL_|PYTORCH_CUDA_ALLOC_CONF=|PYTORCH_ALLOC_CONF=|"
-    rb"SLURM_JOB_ID=|LD_LIBRARY_PATH=|KUBERNETES_SERVICE_PORT=|container=)"
-)
-"""Variables that the libraries read, and those that show the environment. No others are collected."""
-
 _PROCESSOR_KEYS = (b"CPU part", b"model name", b"CPU implementer")
 
 _SYSTEM_MOUNTS = re.compile(
@@ -42,8 +35,6 @@ _LIBRARIES = re.compile(
     rb"lib(?:ibverbs|mlx[45]|efa|nccl|cuda|nvidia-ml|uc[pstm]|rdmacm|ibumad|gdrapi|fabric|mpi)[\w.+-]{0,255}\s"
 )
 
-_LOADS = re.compile(rb"modprobe|insmod|peer.?mem")
-
 _VIRTUAL_NETDEVS = re.compile(
     r"lo\Z|docker|veth|br-|virbr|cni|cali|flannel|cilium|lxc|tun|tap|wg|kube|ovs|podman|vxlan"
 )
@@ -61,38 +52,23 @@ def processors(data: bytes) -> bytes:
     return b"\n\n".join(kept.values()) + b"\n\n" if kept else data
 
 
+def nothing(data: bytes) -> bytes:
+    """A program: only that it is there."""
+    return b""
+
+
 def container(data: bytes) -> bytes:
     """/proc/1/environ: only the variable `container` (systemd.io/CONTAINER_INTERFACE)."""
     return _variables(data, re.compile(rb"container="))
-
-
-def settings(data: bytes) -> bytes:
-    """/proc/self/environ: only the variables that NCCL, UCX, CUDA and MPI read."""
-    return _variables(data, _SETTINGS)
 
 
 def _variables(data: bytes, wanted: Pattern[bytes]) -> bytes:
     return b"".join(variable + b"\0" for variable in data.split(b"\0") if wanted.match(variable))
 
 
-def environment_file(data: bytes) -> bytes:
-    """A file of settings, without the lines that assign other variables."""
-    lines = []
-    for line in data.splitlines(True):
-        if re.match(rb"\s*(?:export\s+)?[A-Za-z_]\w*\s*[=:]", line) and not _SETTINGS.match(line.lstrip()):
-            continue
-        lines.append(line)
-    return b"".join(lines)
-
-
 def driver_modules(data: bytes) -> bytes:
     """A list of modules, modules.dep: only the lines of NVIDIA's."""
     return b"".join(line for line in data.splitlines(True) if b"nvidia" in line.partition(b":")[0])
-
-
-def loading_commands(data: bytes) -> bytes:
-    """A script, a rule or a unit: only the lines that load modules or name nvidia-peermem."""
-    return b"".join(line for line in data.splitlines(True) if _LOADS.search(line))
 
 
 def trusted_keys(data: bytes) -> bytes:
@@ -193,11 +169,9 @@ def statistics(data: bytes) -> bytes:
 
 BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
     "processors": processors,
+    "nothing": nothing,
     "container": container,
-    "settings": settings,
-    "environment_file": environment_file,
     "driver_modules": driver_modules,
-    "loading_commands": loading_commands,
     "trusted_keys": trusted_keys,
     "mounts": mounts,
     "packages": packages,

@@ -1,59 +1,69 @@
 """Commands in configuration without the words that no rule reads: any of them may be a secret. What loads a
-module keeps its words, any other program its name: `curl (dropped)`. Runs on Python 3.8, alone.
+module, asks or ends stays, and what separates commands; `curl -u bob:x` is `(dropped)`. Runs on Python 3.8,
+alone.
 """
 
 from __future__ import annotations
 
 import re
+from typing import List
 
-from .kernel_arguments import DROPPED
+from .module_parameters import DROPPED, MODULE, value_kept
 
-_FILES = re.compile(
-    r"(?:etc|run|usr/local/lib|usr/lib|lib)/modprobe\.d/[^/]+|etc/rc(?:\.d/rc)?\.local"
-    r"|(?:etc|usr/lib|lib)/systemd/system/[^/]+"
+_PIECE = re.compile(
+    rb"""(?P<comment>(?:\A|(?<=[\s;&|]))\#[^\n]*)"""
+    rb"""|(?P<nowhere>(?:\d?>>?[ \t]*|&>[ \t]*|\d?<[ \t]*)/dev/null(?!\S)|\d?>&\d)"""
+    rb"""|(?P<blank>(?:[ \t]|\\\n)+)|(?P<word>(?:\\[^\n]|[^\s;&|`()"'<>\\])+)|(?P<end>[\n;&|`(<>])|.""",
+    re.DOTALL,
 )
-_LINE = re.compile(
-    rb"(?m)^(?P<name>[ \t]*(?:(?:install|remove)[ \t]+\S+[ \t]+|Exec\w{1,16}=[-@:+!|]*))"
-    rb"(?P<command>(?:[^\\\n]|\\[^\n]|\\\n)+)"
+"""Comments, output that goes nowhere, words, and what separates and quotes them: sh(1)."""
+
+_LOADER = re.compile(rb"[-@:+!|]*(?:/(?:usr/)?s?bin/)?(?:modprobe|insmod|rmmod|kmod|depmod)")
+_PROGRAM = re.compile(
+    rb"[-@:+!|]*(?:/(?:usr/)?s?bin/)?(?:true|false|exit|exec|return|:|\[\[?|\]\]?|test|sleep|sh|bash|systemctl|udevadm)"
+    rb"|if|then|else|fi|do|done|[{}!]"
 )
-_SCRIPT = re.compile(rb"(?m)^(?P<name>[ \t]*)(?P<command>[^#\s][^\n]*)")
-
-_QUOTED = rb"""\\.|"(?:[^"\\]|\\.)*(?:"|\Z)|'[^']*(?:'|\Z)"""
-_SIMPLE = re.compile(rb"(?:" + _QUOTED + rb"""|[^;&|\n"'\\])+""", re.DOTALL)
-"""A command up to what separates it from the next: sh(1)."""
-
-_LOADS = re.compile(rb"modprobe|insmod|rmmod|kmod|nvidia|peer.?mem|mlx|rdma|openibd")
-_BEGINNING = re.compile(
-    rb"[\s({!]*(?:(?:if|then|else|elif|while|until|do|sudo|exec|nohup|command|time|env)\s+)*"
+_OPTION = re.compile(rb"-{1,2}[a-z][a-z-]{0,30}|-[A-Za-z]{1,3}")
+_PLACE = re.compile(rb"/(?:sys|proc|dev|lib|usr|sbin|bin|run)(?:/[\w.+*$-]{1,48}){1,12}/?")
+_NAME = re.compile(rb"[a-z][a-z0-9]{0,15}(?:[_-][a-z0-9]{1,15}){0,6}")
+_OTHER = re.compile(
+    rb"start|restart|stop|settle|add|change|module|\d{1,3}|\$CMDLINE_OPTS|[\w@-]{1,48}\.(?:service|target),?"
+    rb"|,?[A-Z]{2,16}(?:\{\w{1,32}\})?[-+:!=]?=,?|,"
 )
-_VARIABLE = re.compile(rb"([\w-]{1,64}=)(?:" + _QUOTED + rb"""|[^\s"'\\])+\s*""", re.DOTALL)
-_PROGRAM = re.compile(rb"""[^\s"'<>]+""")
-_PLAIN = re.compile(
-    rb"""(?:.*/)?(?:true|false|exit|return|:|\[|\[\[|test|sleep|fi|done|esac|systemctl|udevadm|sysctl)"""
-)
-"""Programs whose words decide what the line does, and hold no secrets."""
+"""What systemctl(1) does, udev(7) compares, and statuses of exit."""
+_ARGUMENT = re.compile(rb"([A-Za-z]\w{0,63})=(\S*)")
 
 
-def commands_in_file(path: str, data: bytes) -> bytes:
-    """The content of a file, without such words if it has commands."""
-    if not _FILES.fullmatch(path):
-        return data
-    lines = _SCRIPT if "/rc" in path else _LINE
-    return lines.sub(lambda line: line["name"] + _SIMPLE.sub(_reduced, line["command"]), data)
+def without_words(text: bytes) -> bytes:
+    """A line or a script without such words."""
+    kept: List[bytes] = []
+    blank, loads, said = b"", False, False
+    for piece in _PIECE.finditer(text):
+        word, kind = piece[0], piece.lastgroup
+        if kind == "comment":
+            word = b"#"
+        elif kind == "word":
+            loads = loads or _LOADER.fullmatch(word) is not None
+            stays = _is_kept(word, loads)
+            if said and not stays:
+                blank = b""
+                continue
+            word, said = (word, False) if stays else (DROPPED, True)
+        elif kind == "end":
+            loads = said = False
+        elif kind == "blank":
+            blank = word
+            continue
+        kept += [blank, word]
+        blank = b""
+    return b"".join((*kept, blank))
 
 
-def _reduced(simple: "re.Match[bytes]") -> bytes:
-    text = simple[0]
-    if _LOADS.search(text):
-        return text
-    at = _BEGINNING.match(text).end()  # type: ignore[union-attr]  # matches the empty text
-    names = [text[:at]]
-    while variable := _VARIABLE.match(text, at):
-        names.append(variable[1] + DROPPED + b" ")
-        at = variable.end()
-    kept = b"".join(names)
-    program = _PROGRAM.match(text, at)
-    if program is None or _PLAIN.fullmatch(program[0]):
-        return kept + text[at:]
-    rest = text[program.end() :]
-    return kept + program[0] + (b" " + DROPPED + rest[len(rest.rstrip()) :] if rest.strip() else rest)
+def _is_kept(word: bytes, loads: bool) -> bool:
+    """Whether a word may stay; `loads`: it is an argument of modprobe(8) or its like."""
+    if loads:
+        argument = _ARGUMENT.fullmatch(word)
+        if argument or _NAME.fullmatch(word):
+            return argument is None or value_kept(argument[1], argument[2])
+    kinds = (_LOADER, _PROGRAM, _OPTION, _OTHER, _PLACE, MODULE)
+    return any(kind.fullmatch(word) for kind in kinds)

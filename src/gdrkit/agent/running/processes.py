@@ -13,7 +13,7 @@ import re
 import stat
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..collect.redact import without_secrets
+from ..collect.settings import shown
 from .children import Emit, Relay
 from .files import hides_processes, namespace, start_in, ticks_after_boot
 from .libraries import ProcessLibrary, mapped
@@ -38,7 +38,6 @@ _SWITCH = re.compile(
     re.ASCII,
 )
 """Variables that the libraries read, and those that name job and rank. No others are kept."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.ASCII)
 _SWITCHES, _VALUE_CHARACTERS = 64, 200
 
 DESCRIPTORS, SOCKETS, BUFFERS, SHARED = 1 << 16, 1 << 14, 1 << 14, 256
@@ -274,14 +273,14 @@ def shared_files(maps: bytes) -> List[Dict[str, Any]]:
 
 
 def switches(environment: bytes) -> Dict[str, str]:
-    """The variables that matter, as they were at exec. Secrets are left out."""
+    """The variables that matter, as they were at exec, without values that may be secrets."""
     found: Dict[str, str] = {}
     for entry in environment.split(b"\0"):
         name, _, value = entry.partition(b"=")
         text = name.decode("utf-8", "replace")
-        if _SWITCH.fullmatch(text) and not _SECRET.search(text) and len(found) < _SWITCHES:
-            shown = without_secrets(value[: 4 * _VALUE_CHARACTERS]).decode("utf-8", "replace")
-            found[text] = shown[:_VALUE_CHARACTERS]
+        if _SWITCH.fullmatch(text) and len(found) < _SWITCHES:
+            kept = shown(name, value[: 4 * _VALUE_CHARACTERS]).decode("utf-8", "replace")
+            found[text] = kept[:_VALUE_CHARACTERS]
     return found
 
 
