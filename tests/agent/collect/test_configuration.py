@@ -56,6 +56,16 @@ def kept(path: str, text: str) -> str:
         ("proc/self/environ", "NCCL_DEBUG=INFO\0PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\0"),
         ("proc/driver/nvidia/params", 'DmaRemapPeerMmio: 1\nRegistryDwords: "PeerMappingOverride=1;"'),
         ("sos_commands/kernel/dkms_status", "nvidia/580.95, 6.8.0-1, x86_64: installed (WARNING! Diff)"),
+        (
+            "var/log/pods/a/0.log",
+            "2026-11-20T16:00:00.1Z stderr F modprobe: ERROR: could not insert 'nvidia_peermem'",
+        ),
+        ("var/log/pods/a/0.log", "waiting for mellanox ofed and nvidia drivers to be installed"),
+        (
+            "var/log/fabricmanager.log",
+            "[Nov 20 2026 16:00:00] [ERROR] [tid 7] manager NVIDIA GPU driver interface version 570.1 "
+            "don't match with driver version 580.2",
+        ),
         ("etc/os-release", "NAME=Secret Linux"),
     ],
 )
@@ -80,6 +90,13 @@ def test_what_rules_read_is_kept(path, text):
         (MODPROBE, "install a sh -c 'modprobe b; x y'", "install a sh -c 'modprobe b; (dropped)'"),
         (MODPROBE, "blacklist nouveau # x", "blacklist nouveau (dropped)"),
         (MODPROBE, "optoins nvidia x", "optoins (dropped)"),
+        (MODPROBE, "options nvidia swordfish x_y", "options nvidia (dropped) x_y"),
+        (
+            "etc/security/limits.conf",
+            "* - memlock unlimited # x\n* - nofile 9",
+            "* - memlock unlimited #\n#",
+        ),
+        ("var/log/pods/a/0.log", "+ modprobe nvidia-peermem key=x\n+ register x", "#\n#"),
         ("etc/modules", "ib_umad x=swordfish # y", "ib_umad x=(dropped) "),
         (UNIT, "Environment=A=b\nExecStart=/usr/bin/x", "#\n#"),
         ("etc/nccl.conf", "NCCL_NET_GDR_LEVEL=LOC # was SYS", "NCCL_NET_GDR_LEVEL=LOC #(dropped)"),

@@ -31,8 +31,15 @@ def _by_line(line_kept: _Reduce) -> _Reduce:
 
 
 def _only(pattern: "re.Pattern[bytes]") -> _Reduce:
-    """Keeps the lines of this form."""
-    return _by_line(lambda line: line if pattern.fullmatch(line) else b"#")
+    """Keeps the lines of this form, up to a comment."""
+
+    def line_kept(line: bytes) -> bytes:
+        found = pattern.match(line)
+        if found is None or line[found.end() :].strip()[:1] not in (b"", b"#"):
+            return b"#"
+        return line if found.end() == len(line) else found[0] + b"#"
+
+    return _by_line(line_kept)
 
 
 # -- modules ---------------------------------------------------------------------------------------------
@@ -47,6 +54,7 @@ _DIRECTIVE = re.compile(
 _OPTIONS = re.compile(rb"(?P<head>\s*options\s+[\w-]{1,64})(?=\s)")
 _COMMAND = re.compile(rb"(?P<head>\s*(?:install|remove)\s+[\w*?-]{1,64}\s)")
 _FIRST = re.compile(rb"(\s*[a-z_]{1,32})(?!\S)(.*)", re.DOTALL)
+_FLAG = re.compile(rb"[a-z]{1,12}(?:_[a-z0-9]{1,12}){1,5}|modeset|fbdev|dyndbg")
 _ARGUMENT = re.compile(rb"""(?<!\S)(?P<name>[\w.-]{1,64})(?:=(?P<value>(?:"[^"]*"?|[^\s"])*))?|[^\s]+""")
 
 
@@ -75,8 +83,10 @@ def _argument(found: "re.Match[bytes]") -> bytes:
     name, value = found["name"], found["value"]
     if name is None:
         return found[0] if found[0] == b"\\" else DROPPED
-    if value is None or value_kept(name, value):
+    if _FLAG.fullmatch(name) if value is None else value_kept(name, value):
         return found[0]
+    if value is None:
+        return DROPPED
     return (DROPPED if RANDOM.search(name) else name) + b"=" + DROPPED
 
 
@@ -130,7 +140,7 @@ def _driver_line(line: bytes) -> bytes:
 # -- others ------------------------------------------------------------------------------------------------
 
 _LIMIT = re.compile(
-    rb"\s*[\w@*%:.-]{1,32}\s+(?:soft|hard|-)\s+memlock\s+(?:unlimited|infinity|-?\d{1,20})\s*(?:#.*)?"
+    rb"\s*[\w@*%:.-]{1,32}\s+(?:soft|hard|-)\s+memlock\s+(?:unlimited|infinity|-?\d{1,20})\s*"
 )
 _SIGNING_KEY = re.compile(rb"\s*(?:mok_signing_key|mok_certificate)=([\"']?)(?:/[\w.+@$-]{1,64}){0,16}\1\s*")
 _CUFILE = re.compile(
@@ -139,14 +149,16 @@ _CUFILE = re.compile(
 _PROVIDER = re.compile(rb"\s*driver\s+[\w./-]{1,128}\s*")
 _STREAM = re.compile(rb"\[[\w-]{1,64}\]|(?:name|stream|profiles|state)=[\w.-]{0,64}")
 _FABRIC = re.compile(
-    rb".*(?:driver interface version|Successfully configured all the available|Fabric Manager|FATAL|ERROR).*"
+    rb"[\[\]\w :.]{0,80}(?:driver interface version [\d.]+ don't match with driver version [\d.]+"
+    rb"|Fabric Manager version [\w ]{0,16}: [\d.]+|Successfully configured all the available [\w :,.()-]*)"
 )
 
 _DKMS = re.compile(
     rb"[\w.-]{1,64}[/,] ?[\w.+~-]{1,64}(?:, [\w.+~-]{1,128}){0,2}: (?:added|built|installed)[\w ()!-]*",
     re.ASCII,
 )
-_POD = re.compile(rb".*(?:nvidia.peermem|modprobe|mellanox|symbol|insert|waiting|stopped|unload).*")
+_TEXT = rb"[\w .,:'/()+-]{0,160}"
+_POD = re.compile(_TEXT + rb"(?:nvidia.peermem|ib_register_peer|nvidia_p2p|mellanox ofed)" + _TEXT)
 _DEVICE = re.compile(rb"hca_id:.*|[ \t].*")
 _PROCESS = re.compile(rb"(?m)^(?P<name>[ \t]+Name[ \t]+: \S+) [^\n]*")
 _VITAL = re.compile(rb"(?m)^(?P<name>\s*\[(?!PN\]|EC\])[A-Z][A-Z0-9]\][^:\n]{0,64}: )[^\n]*")

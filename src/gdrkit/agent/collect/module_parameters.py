@@ -15,8 +15,11 @@ MODULE = re.compile(
 """Modules of GPUs and NICs, whose options rules and the traits of a fleet read: facts/modprobe_config.py,
 fleet/traits.py."""
 
-RANDOM = re.compile(rb"(?=[\w/+-]{0,64}[a-z])(?=[\w/+-]{0,64}[A-Z])(?=[\w/+-]{0,64}\d)[\w/+-]{12,}")
-"""A word with capitals, small letters and digits, in base64 perhaps with `=` after it."""
+RANDOM = re.compile(
+    rb"(?=[\w/+-]{0,64}[a-z])(?=[\w/+-]{0,64}[A-Z])(?=[\w/+-]{0,64}\d)[\w/+-]{12,}"
+    rb"|(?=[a-z]{0,64}\d)(?=\d{0,64}[a-z])[a-z0-9]{20,}"
+)
+"""A word with capitals, small letters and digits, as in base64; or a long one as in hexadecimal."""
 
 _SWITCH = rb"(?i:-?\d{1,3}[kmgt]?|0x[0-9a-f]{1,8}|[yn]|on|off|yes|no|true|false|auto|default|none)"
 PLAIN = re.compile(_SWITCH + rb"(?:," + _SWITCH + rb")*")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import List
 
-from .module_parameters import DROPPED, MODULE, value_kept
+from .module_parameters import DROPPED, MODULE, RANDOM, value_kept
 
 _PIECE = re.compile(
     rb"""(?P<comment>(?:\A|(?<=[\s;&|]))\#[^\n]*)"""
@@ -66,4 +66,4 @@ def _is_kept(word: bytes, loads: bool) -> bool:
         if argument or _NAME.fullmatch(word):
             return argument is None or value_kept(argument[1], argument[2])
     kinds = (_LOADER, _PROGRAM, _OPTION, _OTHER, _PLACE, MODULE)
-    return any(kind.fullmatch(word) for kind in kinds)
+    return any(kind.fullmatch(word) for kind in kinds) and not RANDOM.search(word)
