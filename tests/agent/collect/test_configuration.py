@@ -48,7 +48,6 @@ def kept(path: str, text: str) -> str:
         ("etc/udev/rules.d/a.rules", 'ACTION=="add", RUN+="/sbin/modprobe nvidia-peermem"'),
         ("etc/security/limits.d/a.conf", "* soft memlock unlimited\n@hpc - memlock 8388608"),
         ("etc/dkms/framework.conf", 'mok_signing_key="/var/lib/dkms/mok.key"'),
-        ("etc/cufile.json", '{\n  "properties": {\n    "use_pci_p2pdma": false,\n  }\n}'),
         ("etc/nccl.conf", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1\nNCCL_SOCKET_IFNAME=^lo,docker0\nNCCL_IB_PKEY=0"),
         ("etc/nccl.conf", "NCCL_DEBUG_FILE=/tmp/nccl.%h.%p\nNCCL_RAS_ADDR=localhost:28028"),
         ("etc/ucx/ucx.conf", "[Grace]\nCPU model=Grace\nUCX_TLS = rc,cuda\nUCX_NET_DEVICES: mlx5_0:1"),
@@ -91,6 +90,11 @@ def test_what_rules_read_is_kept(path, text):
         (MODPROBE, "blacklist nouveau # x", "blacklist nouveau (dropped)"),
         (MODPROBE, "optoins nvidia x", "optoins (dropped)"),
         (MODPROBE, "options nvidia swordfish x_y", "options nvidia (dropped) x_y"),
+        (
+            "etc/cufile.json",
+            '{ "allow_compat_mode": true, "x": "y",\n// "use_pci_p2pdma": true\n"use_pci_p2pdma": false }',
+            '"allow_compat_mode": true\n#\n"use_pci_p2pdma": false',
+        ),
         (
             "etc/security/limits.conf",
             "* - memlock unlimited # x\n* - nofile 9",

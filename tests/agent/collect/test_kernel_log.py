@@ -61,6 +61,7 @@ def test_what_the_kernel_says_about_its_devices_is_kept(line):
         ("[  812.1] cifs: Unknown parameter 'x'", "[  812.1] (dropped)"),
         ("Nov 20 17:55:01 node kernel: usb 1-1: x", "Nov 20 17:55:01 node kernel: (dropped)"),
         ("Nov 20 17:55:01 node sshd[7]: nvidia x", "(dropped)"),
+        ("[   52.7] node-prep: nvidia-smi ok; BMC user ADMIN pass now x", "[   52.7] (dropped)"),
         ("nvidia: without a time, as from a pasted file", "(dropped)"),
         (
             "[ 1.0] nvidia: `x' invalid for parameter `y'",

@@ -100,7 +100,7 @@ def _module_line(line: bytes) -> bytes:
 
 
 _DEPMOD = re.compile(
-    rb"\s*(?:search(?:\s+[\w./-]{1,64})+|override\s+[\w-]+\s+[\w.*+-]+\s+[\w./-]{1,64}|external\s+\S{1,64}\s+[\w./-]{1,128}"
+    rb"\s*(?:search(?:\s+[\w./-]{1,64})+|override\s+[\w-]+\s+[\w.*+-]+\s+[\w./-]{1,128}|external\s+\S{1,64}\s+[\w./-]{1,128}"
     rb"|exclude\s+[\w./-]{1,64}|make_map_files\s+\w+)\s*"
 )  # fmt: skip
 _LOADS = re.compile(rb"modprobe|insmod|peer.?mem")
@@ -143,9 +143,15 @@ _LIMIT = re.compile(
     rb"\s*[\w@*%:.-]{1,32}\s+(?:soft|hard|-)\s+memlock\s+(?:unlimited|infinity|-?\d{1,20})\s*"
 )
 _SIGNING_KEY = re.compile(rb"\s*(?:mok_signing_key|mok_certificate)=([\"']?)(?:/[\w.+@$-]{1,64}){0,16}\1\s*")
-_CUFILE = re.compile(
-    rb'\s*(?:"(?:use_pci_p2pdma|allow_compat_mode|force_compat_mode)"\s*:\s*(?:true|false)\s*,?|"\w{1,32}"\s*:\s*\{|[{}],?)\s*'
-)
+_CUFILE = re.compile(rb'"(?:use_pci_p2pdma|allow_compat_mode|force_compat_mode)"\s*:\s*(?:true|false)\b')
+_JSON_COMMENT = re.compile(rb"//|#")
+
+
+def _cufile_line(line: bytes) -> bytes:
+    """cufile.json: the switches that decide the way of data. Its other values may be any text."""
+    return b", ".join(_CUFILE.findall(_JSON_COMMENT.split(line, 1)[0])) or b"#"
+
+
 _PROVIDER = re.compile(rb"\s*driver\s+[\w./-]{1,128}\s*")
 _STREAM = re.compile(rb"\[[\w-]{1,64}\]|(?:name|stream|profiles|state)=[\w.-]{0,64}")
 _FABRIC = re.compile(
@@ -198,7 +204,7 @@ _KINDS: Tuple[Tuple["re.Pattern[str]", _Reduce], ...] = tuple(
         (r"proc/driver/nvidia/params", _by_line(_driver_line)),
         (r"etc/security/limits\.(?:conf|d/.+)", _only(_LIMIT)),
         (r"etc/dkms/.+", _only(_SIGNING_KEY)),
-        (r"etc/cufile\.json", _only(_CUFILE)),
+        (r"etc/cufile\.json", _by_line(_cufile_line)),
         (r"etc/libibverbs\.d/.+", _only(_PROVIDER)),
         (r"etc/dnf/modules\.d/.+", _only(_STREAM)),
         (

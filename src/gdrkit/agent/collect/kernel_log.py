@@ -33,6 +33,11 @@ _READ = re.compile(
 )
 """Words of the lines that facts/ and messages/ know, and of the subsystems that they are about."""
 
+_OF_SECRETS = re.compile(
+    rb"(?i:\b(?:pass(?:word|wd|phrase|code)?|pwd?|secret|token|credentials?|login)s?\b(?! ?\d))"
+)
+"""Words of a script that writes there: the kernel has no reason for them in such lines."""
+
 _QUOTED_VALUE = re.compile(rb"(?P<name>: `)[^\n]*(?=' (?:invalid|too large) for parameter)")
 """The kernel quotes the value of a parameter that it refuses: Linux kernel/params.c, parse_args()."""
 
@@ -53,4 +58,6 @@ def _of_line(line: "re.Match[bytes]") -> bytes:
 def _is_kept(text: bytes) -> bool:
     if text.startswith(b"    "):  # what the kernel did not know, as the environment of init
         return re.match(rb" {4,8}[A-Za-z][\w.-]{0,63}=", text) is not None
-    return _READ.search(text) is not None and _BY_PROGRAM.match(text) is None
+    if _BY_PROGRAM.match(text) or _OF_SECRETS.search(text):
+        return False
+    return _READ.search(text) is not None
