@@ -16,7 +16,7 @@ from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
-from gdrkit.messages.message import Match
+from gdrkit.messages.message import Effect, Match
 from gdrkit.messages.process_ends import first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 
@@ -28,9 +28,19 @@ class OtherLine(Struct, frozen=True):
     means: str
     todo: str
     weight: float
-    harmless: bool = False
+    effect: Effect = "failure"
     after: tuple[str, ...] = ()  # codes that bring it about
     brings: tuple[str, ...] = ()  # codes that it brings about
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it looks like a failure, and is none."""
+        return self.effect == "harmless"
+
+    @property
+    def fails(self) -> bool:
+        """Whether something failed by it."""
+        return self.effect not in ("harmless", "aside")
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
@@ -66,7 +76,13 @@ def _seriousness(text: str) -> tuple[bool, bool]:
     return at_least and ("NCCL WARN" in text or _WARNING.search(text) is None), at_least
 
 
-WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
+WEIGHTS = {
+    "failure": BY_LINE,
+    "state": BY_LINE - NOTE,
+    "follows": NOTE,
+    "aside": NOTE / 2,
+    "harmless": NOTE / 2,
+}
 
 
 def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -> OtherLine | None:
@@ -115,10 +131,9 @@ def _messages(lines: tuple[TextLine, ...], *, one_host: bool) -> Iterator[OtherL
             continue
         if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
-            harmless = meaning.effect == "harmless"
             weight = WEIGHTS[meaning.effect] * shown
             yield OtherLine(
-                line, meaning.words, meaning.todo, weight, harmless, meaning.after, meaning.brings
+                line, meaning.words, meaning.todo, weight, meaning.effect, meaning.after, meaning.brings
             )
 
 
@@ -150,7 +165,7 @@ def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 "This line is harmless: all ranks of the job are on one host, where NCCL needs no network",
                 "Nothing has to be done for this job; one over several hosts needs an RDMA device",
                 WEIGHTS["harmless"],
-                harmless=True,
+                "harmless",
             )
 
 
