@@ -60,7 +60,7 @@ _SIGNAL = regex(r"traceback\s{0,8}: (?P<signal>Signal (?P<number>\d{1,2}) \(SIG[
 _TABLE_END = "=" * 20
 TABLE_LINES = 60
 """Lines of a table that are read at most: a traceback may be in it."""
-_OF_SIGNAL = {
+OF_SIGNAL = {
     "7": "Look at `df -h /dev/shm` there: SIGBUS is memory that cannot be backed, such as a full /dev/shm",
     "9": "Look there for who killed it: `dmesg -T`, or `kubectl describe pod` (OOMKilled). Most often the"
     " host or the container is out of memory",
@@ -108,7 +108,7 @@ def _first_failure(table: list[tuple[int, str]]) -> Iterator[FirstFailure]:
     signals = ((number, _SIGNAL.search(text)) for number, text in table)
     signal = next(((number, found) for number, found in signals if found is not None), None)
     error = next((number for number, text in table if _is_own_error(text)), None)
-    if signal is not None and (todo := _OF_SIGNAL.get(signal[1]["number"])) is not None:
+    if signal is not None and (todo := OF_SIGNAL.get(signal[1]["number"])) is not None:
         yield FirstFailure(signal[0], f"{BY_TABLE}{where} was ended by {signal[1]['signal']}", todo, True)
     elif error is not None:
         yield FirstFailure(error, f"{BY_TABLE}an error of {where} itself", "Correct that error first", True)

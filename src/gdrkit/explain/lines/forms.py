@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.formats import slurm_tables
 from gdrkit.formats.nccl_tests import BARE_ROW
 
 _TABLE = r"\s*[|+]"
@@ -96,6 +97,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
     (r"(?:srun|sbatch|salloc|slurmstepd|slurmd)[\w.-]{0,64}: \S|TERM_[A-Z_]{3,20}: \S|=>> PBS: \S", r"(?!)"),
+    (slurm_tables.HEAD, rf"\s{{0,20}}(?:{slurm_tables.HEAD}|{slurm_tables.ROW})|[-| ]{{20}}"),
+    (slurm_tables.RECORD, r"\s+[\w/]+=|[A-Z]\w{2,20}(?:=| +\d)"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
     (
