@@ -174,3 +174,9 @@ def test_a_fault_beside_what_is_not_judged_is_one():
     )
 
     assert "How sure: certain" in answer.out and "2 faults in" in answer.out
+
+
+def test_an_object_of_a_cluster_has_nothing_that_helm_would_render():
+    live = "apiVersion: a.io/v1\nkind: SriovNetworkNodeState\nstatus:\n  syncStatus: Busy\n"
+    answer = gdr("-", stdin=live)
+    assert "does not judge all of this text" in answer.out and "helm" not in answer.out
