@@ -12,6 +12,7 @@ from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.measured import RAS_GROUP
+from gdrkit.explain.outputs.pci_regions import region_meanings
 from gdrkit.explain.outputs.slurm_outputs import slurm_meanings
 from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
 from gdrkit.explain.unexplained import reports_failure
@@ -55,7 +56,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
-        *_of_slurm(lines),
+        *_of_outputs(lines),
         *_jobs_apart(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
@@ -196,12 +197,13 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
             )
 
 
-def _of_slurm(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """What states of nodes and jobs mean that Slurm prints."""
+def _of_outputs(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """What states that Slurm prints mean, and what the kernel says of devices without address space."""
     printed = {line.number: line for line in lines if line.kind in ("machine", "shown")}
-    for found in slurm_meanings((number, line.text) for number, line in printed.items()):
-        of, line = found.meaning, printed[found.line]
-        yield OtherLine(line, of.words, of.todo, WEIGHTS[of.effect], of.effect, of.after, of.brings)
+    texts = [(number, line.text) for number, line in printed.items()]
+    for number, of in (*slurm_meanings(texts), *region_meanings(texts)):
+        weight = WEIGHTS[of.effect]
+        yield OtherLine(printed[number], of.words, of.todo, weight, of.effect, of.after, of.brings)
 
 
 _FIRST_RANK = regex(r"#\s+Rank\s+0 (?:Group\s+\d+ )?Pid\s+(?P<pid>\d+) on\s+(?P<host>\S+) device\b")

@@ -10,8 +10,6 @@ import signal
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from msgspec import Struct
-
 from gdrkit.formats.slurm_tables import JobEnd, NodeState, slurm_states
 from gdrkit.messages.message import Meaning
 from gdrkit.messages.process_ends import OF_SIGNAL
@@ -49,27 +47,20 @@ _OUT_OF_MEMORY, _SIGNALS = 125, 128
 a shell adds that of a signal."""
 
 
-class SlurmMeaning(Struct, frozen=True):
-    """What a line of such an output means."""
-
-    line: int
-    meaning: Meaning
-
-
-def slurm_meanings(lines: Iterable[tuple[int, str]]) -> Iterator[SlurmMeaning]:
+def slurm_meanings(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Meaning]]:
     """What the states of nodes in numbered lines mean together, and the worst end of a job."""
     states = tuple(slurm_states(islice(lines, MOST_LINES)))
     nodes = [one for one in states if isinstance(one, NodeState)]
     if nodes:
         yield _of_nodes(nodes)
-    ends = [SlurmMeaning(one.line, _of_job(one)) for one in states if isinstance(one, JobEnd)]
-    yield from sorted(ends, key=lambda one: _SERIOUS.index(one.meaning.effect))[:1]
+    ends = [(one.line, _of_job(one)) for one in states if isinstance(one, JobEnd)]
+    yield from sorted(ends, key=lambda one: _SERIOUS.index(one[1].effect))[:1]
 
 
 _SERIOUS = ("failure", "follows", "aside")
 
 
-def _of_nodes(nodes: list[NodeState]) -> SlurmMeaning:
+def _of_nodes(nodes: list[NodeState]) -> tuple[int, Meaning]:
     """The reasons of nodes without jobs, that about GPUs first; of nodes that all get jobs, that they do."""
     reasons = [one for one in nodes if one.reason]
     barred = reasons or [one for one in nodes if not one.works]
@@ -80,8 +71,9 @@ def _of_nodes(nodes: list[NodeState]) -> SlurmMeaning:
     if not reasons:
         words = f"Slurm gives {listed} {'no ' if barred else ''}jobs; that {NOTHING}"
         todo = f"`sinfo -R` prints why. {judges}" if barred else judges
-        return SlurmMeaning((barred or nodes)[0].line, Meaning(words, todo, "aside"))
-    return SlurmMeaning(reasons[0].line, Meaning(*_by_reason(sorted(reasons, key=_rank), judges), "aside"))
+        return (barred or nodes)[0].line, Meaning(words, todo, "aside")
+    reasons.sort(key=_rank)
+    return reasons[0].line, Meaning(*_by_reason(reasons, judges), "aside")
 
 
 def _by_reason(nodes: list[NodeState], judges: str) -> tuple[str, str]:
