@@ -6,7 +6,6 @@ src/slurmd/slurmstepd/mgr.c for the reasons that Slurm itself gives; signal(7); 
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -42,6 +41,8 @@ _REASONS = {
 is about GPUs."""
 _OWN_REASON = "a person, a script or a check of the site wrote the reason"
 MOST_REASONS, MOST_NODES, MOST_LINES = 5, 8, 20_000
+_SIGNAL_NAMES = {7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV"}
+"""Those whose meaning is known. Source: signal(7), Linux on x86 and Arm."""
 _OUT_OF_MEMORY, _SIGNALS = 125, 128
 """The signal by which slurmstepd reports memory that was used up, slurm.h, SIG_OOM; and the number to which
 a shell adds that of a signal."""
@@ -112,8 +113,7 @@ def _of_job(found: JobEnd) -> Meaning:
         return JOB_TIME
     log = "`gdr nccl LOG` reads in the job's log what carried its data, and what failed first"
     if (todo := OF_SIGNAL.get(str(number))) is not None:
-        name = signal.Signals(number).name
-        words = f"A task was ended by signal {number} ({name}); that {NOTHING}"
+        words = f"A task was ended by signal {number} ({_SIGNAL_NAMES[number]}); that {NOTHING}"
         return Meaning(words, f"{todo}. {log}", "follows")
     if found.code or number:
         what = f"signal {number}" if number else f"exit code {found.code}"
