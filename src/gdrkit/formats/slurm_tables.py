@@ -39,7 +39,7 @@ _PATTERNS = {
     "record": regex(rf"\s{{0,20}}(?:{RECORD})"),
     "name": regex(rf"\bNodeName=(?P<node>{_LIST})"),
     "state": regex(r"\bState=(?P<state>[A-Z_]{2,20}[A-Z_+*~#!%$@^-]{0,80})"),
-    "reason": regex(r"^\s{0,20}Reason=(?P<reason>\S.{0,300}?)(?: \[[\w.-]{1,40}@[\dT:-]{10,25}\])?$"),
+    "reason": regex(r"\bReason=(?P<reason>\S.{0,300}?)(?: \[[\w.-]{1,40}@[\dT:-]{10,25}\]|$)"),
     "job": regex(r"\bJobState=(?P<ended>[A-Z_]{2,20})"),
     "exit": regex(r"\bExitCode=(?P<code>\d{1,3}):(?P<signal>\d{1,3})"),
 }
@@ -110,5 +110,5 @@ def _of_records(lines: Iterable[tuple[int, str]]) -> Iterator[NodeState | JobEnd
             yield JobEnd(number, ended, int(found["code"]), int(found["signal"]))
         if node and (found := _PATTERNS["state"].search(text)):
             yield NodeState(number, node, found["state"], "")
-        if node and (found := _PATTERNS["reason"].match(text)):
+        if node and (found := _PATTERNS["reason"].search(text)):
             yield NodeState(number, node, "DRAIN", found["reason"])

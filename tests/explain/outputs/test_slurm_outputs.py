@@ -107,6 +107,8 @@ def test_what_scontrol_shows_of_a_node_has_its_reason():
     answer = said(NODE.format("IDLE+DRAIN+INVALID_REG", LOWER))
     assert "fewer GPUs" in answer and "gdr doctor ssh://yigou-dev-102-68" in answer
     assert "yigou-dev-102-68 jobs" in said(NODE.format("IDLE", ""))
+    one_line = " ".join(NODE.format("IDLE+DRAIN", LOWER).split())
+    assert "fewer GPUs" in said(f"{one_line} Comment=x\n")
 
 
 @pytest.mark.parametrize(
