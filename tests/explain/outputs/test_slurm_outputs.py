@@ -78,6 +78,11 @@ def test_a_reason_of_a_node_without_jobs_is_explained_and_names_the_nodes(reason
     assert "`gdr fleet doctor 'gpu[017-018]'`" in answer
 
 
+def test_a_reason_that_gdrkit_gave_is_about_the_path():
+    answer = said(REASONS.format("gdrkit: port-down    root      2026-11-18T03:12:01"))
+    assert "a check by gdrkit" in answer and "gdr codes" in answer and DECIDES_NOTHING not in answer
+
+
 def test_each_reason_is_named_and_that_about_gpus_comes_first():
     lines = "Prolog error slurm 2025-11-17T20:00:00 n1\nNot responding slurm 2025-11-17T20:00:00 n2"
     lower = "gres/gpu count repor slurm 2025-11-17T20:00:00 n3\nProlog error slurm 2025-11-17T21:00:00 n4"

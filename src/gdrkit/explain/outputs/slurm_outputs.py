@@ -15,7 +15,13 @@ from gdrkit.messages.process_ends import OF_SIGNAL
 from gdrkit.messages.terminations import JOB_TIME, NODE_FAILED, SLURM_MEMORY
 
 NOTHING = "decides nothing about GPU memory and the network"
+_OWN = "gdrkit: "
+"""How the reasons begin that a nightly run of gdrkit gives: docs/nightly.md."""
 _REASONS = {
+    _OWN: (
+        "a check by gdrkit named what keeps GPU memory from the network there",
+        "`gdr codes NAME` explains the name in the reason",
+    ),
     "gres/gpu count": (
         "slurmd finds fewer GPUs than slurm.conf promises: one is gone, its driver is not loaded, or"
         " gres.conf does not name it",
@@ -38,7 +44,7 @@ _REASONS = {
     "Epilog": ("a script that runs after each job failed", "read slurmd's log there"),
 }
 """By how a reason begins, of which `sinfo -R` prints 20 characters: what it means, and what to do. The first
-is about GPUs."""
+are about GPUs."""
 _OWN_REASON = "a person, a script or a check of the site wrote the reason"
 MOST_REASONS, MOST_NODES, MOST_LINES = 5, 8, 20_000
 _SIGNAL_NAMES = {7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV"}
@@ -82,6 +88,7 @@ def _by_reason(nodes: list[NodeState], judges: str) -> tuple[str, str]:
     kinds: dict[str, list[str]] = {}
     for one in nodes:
         kinds.setdefault(_begin(one) or one.reason, []).append(one.nodes)
+    alone = "" if _OWN in kinds else f"; that alone {NOTHING}"
     words, todo = [], []
     for begin, names in list(kinds.items())[:MOST_REASONS]:
         where = ",".join(dict.fromkeys(names[:MOST_NODES]))
@@ -89,7 +96,7 @@ def _by_reason(nodes: list[NodeState], judges: str) -> tuple[str, str]:
         words.append(f"{where}: {means}")
         todo += [f"For {where}, {step}"] if step else []
     return (
-        f"Slurm gives nodes no jobs; that alone {NOTHING}. {'. '.join(words)}",
+        f"Slurm gives nodes no jobs{alone}. {'. '.join(words)}",
         ". ".join((*todo, f"Where they answer, {judges}" if todo else judges)),
     )
 
