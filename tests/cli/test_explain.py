@@ -51,6 +51,18 @@ def test_verbose_prints_more():
     assert len(gdr("-v", stdin=EINVAL).out) > len(gdr(stdin=EINVAL).out)
 
 
+def test_the_logs_of_a_job_are_another_command_to_give(tmp_path):
+    """A folder of `srun -o job-%t.out`, its files, and their pattern, which a shell may leave as it is."""
+    logs = [tmp_path / f"job-{rank}.out" for rank in (0, 1)]
+    for log in logs:
+        log.write_text(EINVAL)
+
+    for words, code in (([tmp_path], 66), (logs, 64), ([tmp_path / "job-*.out"], 66)):
+        answer = gdr(*map(str, words))
+        assert answer.code == code and "`gdr nccl` reads all logs of a job" in answer.err
+    assert "gdr nccl" not in gdr(str(tmp_path / "job-2.out")).err
+
+
 def test_empty_input_is_refused():
     answer = gdr()
 
@@ -133,13 +145,6 @@ def test_words_typed_without_quotation_marks_are_a_text():
     assert "No output of a program" in bare.out and "Run `gdr doctor` on the machine" in bare.out
 
 
-def test_several_files_are_no_text(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).write_text(EINVAL)
-
-    assert gdr(str(tmp_path / "a"), str(tmp_path / "b")).code == 64
-
-
 def test_a_question_in_place_of_a_command_is_told_which_command_answers_it():
     answer = forked.gdr(["how do I know whether GPUDirect works?"])
 
@@ -169,3 +174,9 @@ def test_a_fault_beside_what_is_not_judged_is_one():
     )
 
     assert "How sure: certain" in answer.out and "2 faults in" in answer.out
+
+
+def test_an_object_of_a_cluster_has_nothing_that_helm_would_render():
+    live = "apiVersion: a.io/v1\nkind: SriovNetworkNodeState\nstatus:\n  syncStatus: Busy\n"
+    answer = gdr("-", stdin=live)
+    assert "does not judge all of this text" in answer.out and "helm" not in answer.out

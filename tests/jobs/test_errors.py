@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.jobs.document import document, exit_code, summary
+from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.text import text
 from tests.explain.explaining import explained
 from tests.jobs.large_job import large_job
@@ -218,6 +219,62 @@ def test_a_process_that_stops_by_itself_comes_before_what_its_peers_report(line,
     assert [(error.call, error.count) for error in found.errors] == [("process", 1), ("completion", 1)]
     assert words in found.errors[0].meaning
     assert found.state == "active" and summary(found).endswith("; then errors")
+
+
+TABLE = """\
+E1124 06:25:03.9 44 torch/distributed/elastic/api.py:874] failed (exitcode: {0}) local_rank: 5
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-24_06:25:01
+  host      : gpu02
+  rank      : 13 (local_rank: 5)
+  exitcode  : {0} (pid: 4711)
+  error_file: <N/A>
+  traceback : {1}
+============================================================
+"""
+"""As the launchers of vllm-project/speculators issue 1115 and NVIDIA/nccl issue 1439 print it."""
+KILLED = TABLE.format(-9, "Signal 9 (SIGKILL) received by PID 4711")
+
+
+def test_the_process_that_torchrun_names_as_the_first_leads_the_page():
+    log = TWO + NO_ANSWER + KILLED
+    first, peers = analysed(log).errors
+    shown = page(log)
+
+    assert "rank 13 on gpu02 was ended by Signal 9 (SIGKILL)" in first.meaning and "OOMKilled" in first.todo
+    assert log.splitlines()[first.line.line - 1].strip() == first.words
+    assert peers.call == "completion"
+    assert shown.index("torchrun's table") < shown.index("status=12")
+
+
+@pytest.mark.parametrize("size", [1, 40, 4096])
+def test_a_table_may_begin_in_one_chunk_and_end_in_another(size: int):
+    tally, lines = Tally(), (NO_ANSWER + KILLED).splitlines(keepends=True)
+    for at in range(0, len(lines), size):
+        tally.feed("".join(lines[at : at + size]).encode(), 0)
+    (found,) = tally.failures.first()
+    assert found.by_itself and "rank 13" in found.words
+
+
+def test_a_table_that_one_file_cuts_off_does_not_go_on_in_the_next():
+    tally, lines = Tally(), KILLED.splitlines(keepends=True)
+    tally.feed("".join(lines[:5]).encode(), 0)
+    tally.feed("".join(lines[5:]).encode(), 1)
+    assert not list(tally.failures.first())
+
+
+def test_of_the_tables_of_several_launchers_one_that_says_why_counts():
+    exits = TABLE.format(1, "To enable traceback see: docs/stable/elastic/errors.html")
+    found = [error.meaning for error in analysed(TWO + NO_ANSWER + exits + KILLED).errors]
+    assert "Signal 9" in found[0] and not any("exit code 1" in one for one in found)
+
+
+@pytest.mark.parametrize("code", [1, -6])
+def test_a_table_without_a_reason_comes_after_what_says_one(code: int):
+    table = TABLE.format(code, "Signal 6 (SIGABRT) received by PID 4711" if code < 0 else "see the log")
+    found = [error.call for error in analysed(TWO + NO_ANSWER + table).errors]
+    assert found == ["completion", *["process"] * (code == 1)]
 
 
 def test_an_exception_that_no_peer_notices_is_no_error_of_the_job():

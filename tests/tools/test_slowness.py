@@ -36,7 +36,7 @@ from gdrkit.formats.perftest import parse_perftest
 from gdrkit.formats.topo_matrix import parse as parse_matrix
 from gdrkit.formats.ucx_proto import read_tables
 from gdrkit.formats.xml_text import parse as parse_xml
-from gdrkit.jobs.line_counts import _screen
+from gdrkit.jobs.written import between_lines
 from gdrkit.messages import registration
 from gdrkit.programs.environment import parse_ucx_conf
 from gdrkit.programs.nccl.log_lines import frame
@@ -135,7 +135,7 @@ LONG = {
         "[" * (1 << 18),
     ),
     "arguments of a kernel": (lambda text: without_secrets(text.encode(), "proc/cmdline"), "${" * (1 << 18)),
-    "lines of a screen": (_screen().split, " " * 20000),
+    "lines of a screen": (between_lines(hosts=True).split, " " * 20000),
     "a rack": (parse_racks, f"SwitchName={'a' * 200000} Nodes=n1"),
     "quotation marks of a log store": (unframed, '{"a": "NCCL INFO "' + '\\"' * (1 << 16)),
     "columns of a log store": (unframed, "a,message\n1," + '"NCCL INFO ' * (1 << 17)),

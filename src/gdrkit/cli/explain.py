@@ -109,11 +109,17 @@ def main(arguments: list[str]) -> int:
     return combined_exit_code(explanation, job, file)
 
 
+OF_A_JOB = "`gdr nccl` reads all logs of a job at once: files, folders and patterns"
+
+
 def _joined(arguments: list[str]) -> list[str]:
     """The arguments, with words that are typed without quotation marks, and of which none is a file, as one
-    text."""
+    text. Ends the command for several files."""
     words = [one for one in arguments if not one.startswith("-")]
-    if len(words) < 2 or any(os.path.lexists(word) for word in words):
+    files = sum(map(os.path.lexists, words))
+    if files > 1:
+        parser().error(f"{files} files; give one text. {OF_A_JOB}")
+    if len(words) < 2 or files:
         return arguments
     return [*(one for one in arguments if one.startswith("-")), " ".join(words)]
 
@@ -154,7 +160,9 @@ def _content(file: str) -> tuple[bytes, Gap]:
         text = read_cut(file, LIMIT_BYTES, HEAD_BYTES, TAIL_BYTES, lambda start: _check_cut(file, start))
         content = text.content if text.is_cut else bytes(decompress(text.content, LIMIT_BYTES))
     except OSError as error:
-        raise TargetError(f"{shown(file)}: {(error.strerror or str(error)).lower()}") from None
+        of_several = os.path.isdir(file) or "*" in file
+        why = (error.strerror or str(error)).lower()
+        raise TargetError(f"{shown(file)}: {why}", OF_A_JOB if of_several else "") from None
     except FormatError as error:
         raise TargetError(f"{shown(file)}: {error}", "unpack it, and pipe the text in") from None
     if not content.strip():

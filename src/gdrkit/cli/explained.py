@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     plain,
 )
+from gdrkit.explain.healthy import OF_JOB
 from gdrkit.explain.lines.transcript import Gap
 from gdrkit.explain.logged_job import (
     CHANNELS,
@@ -199,6 +201,10 @@ _SCRIPT = regex(r"\s*#(?:! ?/|SBATCH |PBS |BSUB )")
 """How scripts of a shell, and those of Slurm, PBS and LSF begin."""
 
 
+_STATUS = regex(rb"^\s{0,8}\"?status\"?: *\{?\r?$", re.MULTILINE)
+"""What objects have that a cluster printed, and no file that makes them."""
+
+
 def _is_script(content: bytes, explanation: Explanation) -> bool:
     """Whether a text is a script, which `gdr config check` judges, without the output of a failure."""
     fails = (one.established or any(line.fails for line in one.open) for one in explanation.machines)
@@ -215,7 +221,8 @@ def with_faults(explanation: Explanation, file: CheckedFile | None, content: byt
         found = _of_file(file) if file.worst not in ("", "note") else _without_fault(file)
         return structs.replace(explanation, answer=found, question=None)
     if file.is_not_judged and answer.kind in (AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
-        return structs.replace(explanation, answer=_not_judged(file))
+        of_cluster = _STATUS.search(content) is not None
+        return structs.replace(explanation, answer=_not_judged(file, of_cluster=of_cluster))
     if file.worst in ("", "note") or (file.worst == "unreadable" and _has_only_settings(file)):
         return _with_summary(explanation, file) if answer.kind is AnswerKind.NO_OUTPUT else explanation
     remark = file.worst == "warning" and _has_only_settings(file)
@@ -306,16 +313,17 @@ def _without_fault(file: CheckedFile) -> Answer:
     )
 
 
-def _not_judged(file: CheckedFile) -> Answer:
+def _not_judged(file: CheckedFile, *, of_cluster: bool = False) -> Answer:
     """That `gdr config check` judges nothing of a file, or not all of it, and shows no fault."""
     from gdrkit.repair.config.check import RENDERED
 
     faults = tuple(_faults(file))
+    hint = f"Give `gdr config check` what clusters get of it, such as {RENDERED}."
     return plain(
         AnswerKind.NOTHING,
         f"gdr config check does not judge all of this text ({_kinds(file)}): it shows no fault there, and"
         " excludes none.",
-        now=faults or (f"Give `gdr config check` what clusters get of it, such as {RENDERED}.",),
+        now=faults or (OF_JOB if of_cluster else hint,),
     )
 
 

@@ -94,6 +94,7 @@ def answer(
         or working(job, machines, failing)
         or healthy(machines, failing)
         or inside_a_host(job, failing)
+        or (_elsewhere(other, ()) if other is not None and other.effect == "aside" else None)
         or _nothing(about, failing, () if beside else found)
     )
 

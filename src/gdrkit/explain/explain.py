@@ -96,7 +96,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         *failures((event for one in judged for event in one.events if not _is_idle(event, about)), job),
         *(((code,), "") for code in proven if Capability.WIRE in rule_of(code).slows),
         *((line.codes, line.subject) for line in suspected if line.printed),
-        *(((), "") for one in (other,) if one is not None and not one.harmless),
+        *(((), "") for one in (other,) if one is not None and one.fails),
     ]
     limits = blameless(failing, text.lines, job)
     found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)

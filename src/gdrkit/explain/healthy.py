@@ -21,6 +21,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
+from gdrkit.explain.outputs.kubernetes_states import OBJECTS, OFFERED, PODS
 from gdrkit.explain.outputs.measured import (
     BELOW_SPARKS,
     BENCHMARKS,
@@ -33,10 +34,8 @@ from gdrkit.explain.outputs.measured import (
     NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
-    OFFERED,
     PEERS,
     PERFTEST,
-    PODS,
     PORTS,
     RAS,
     RATES,
@@ -128,8 +127,10 @@ def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
     return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
 
 
-HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OFFERED)
+HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OBJECTS, OFFERED)
+OF_KUBERNETES = frozenset((PODS, OBJECTS, OFFERED))
 """What shows that something is as it should be, if nothing else is to be said."""
+OF_NODES = "`gdr fleet doctor --kubernetes` judges each node."
 OF_JOB = "Run a job with NCCL_DEBUG=INFO on two nodes: `gdr nccl LOG` says what carried its data."
 
 
@@ -139,7 +140,7 @@ def _as_it_should_be(facts: Mapping[str, KnownFact], shown: Iterable[KnownFact])
         words += "; the text does not show their rates"
     elif PORTS in facts and facts[RATES].value.endswith(UNLIKE):
         words += f"; {facts[RATES].value}"
-    if PODS in facts or OFFERED in facts:
+    if not OF_KUBERNETES.isdisjoint(facts):
         words += "; the text does not show whether a job uses the direct path"
     return words
 
@@ -171,7 +172,7 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     elif names := [name for name in HEALTHY if name in facts]:
         shown = [facts[name] for name in names]
         words = _as_it_should_be(facts, shown)
-        now = (OF_JOB,) if PODS in facts or OFFERED in facts else ()
+        now = () if OF_KUBERNETES.isdisjoint(facts) else (f"{OF_JOB} {OF_NODES}",)
     elif RULED_OUT in facts:
         shown = [facts[RULED_OUT]]
         words = f"it rules out {facts[RULED_OUT].value}"

@@ -127,10 +127,12 @@ def is_foreign(code: str, topics: Topics) -> bool:
 def _hardware_weight(
     code: str, topics: Topics, opened: Iterable[OpenLine], *, proven: bool, refused: bool
 ) -> float:
-    """The weight of a product that people name: it must fit what fails, and follows what is proven.
-    `refused`: outputs prove why nvidia-peermem does not load."""
+    """The weight of a product that people name: it must fit what fails, and follows what is proven; the
+    distance to a NIC matters only to hardware that has a direct path. `refused`: outputs prove why
+    nvidia-peermem does not load."""
     lines = [line for line in opened if line.codes != (code,)]
-    if (refused and needs_no_module(code, PEERMEM)) or any(
+    moot = refused or any(line.note.startswith(FAR_AWAY) for line in lines)
+    if (moot and needs_no_module(code, PEERMEM)) or any(
         fails_by(code, line.codes, line.subject) for line in lines
     ):
         return HARDWARE

@@ -12,11 +12,13 @@ from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.measured import RAS_GROUP
+from gdrkit.explain.outputs.pci_regions import region_meanings
+from gdrkit.explain.outputs.slurm_outputs import slurm_meanings
 from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
-from gdrkit.messages.message import Match
+from gdrkit.messages.message import Effect, Match
 from gdrkit.messages.process_ends import first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 
@@ -28,9 +30,19 @@ class OtherLine(Struct, frozen=True):
     means: str
     todo: str
     weight: float
-    harmless: bool = False
+    effect: Effect = "failure"
     after: tuple[str, ...] = ()  # codes that bring it about
     brings: tuple[str, ...] = ()  # codes that it brings about
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it looks like a failure, and is none."""
+        return self.effect == "harmless"
+
+    @property
+    def fails(self) -> bool:
+        """Whether something failed by it."""
+        return self.effect not in ("harmless", "aside")
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
@@ -44,6 +56,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
+        *_of_outputs(lines),
         *_jobs_apart(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
@@ -66,7 +79,13 @@ def _seriousness(text: str) -> tuple[bool, bool]:
     return at_least and ("NCCL WARN" in text or _WARNING.search(text) is None), at_least
 
 
-WEIGHTS = {"failure": BY_LINE, "state": BY_LINE - NOTE, "follows": NOTE, "harmless": NOTE / 2}
+WEIGHTS = {
+    "failure": BY_LINE,
+    "state": BY_LINE - NOTE,
+    "follows": NOTE,
+    "aside": NOTE / 2,
+    "harmless": NOTE / 2,
+}
 
 
 def stopped_first(lines: tuple[TextLine, ...], before: tuple[QuotedLine, ...]) -> OtherLine | None:
@@ -115,10 +134,9 @@ def _messages(lines: tuple[TextLine, ...], *, one_host: bool) -> Iterator[OtherL
             continue
         if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
-            harmless = meaning.effect == "harmless"
             weight = WEIGHTS[meaning.effect] * shown
             yield OtherLine(
-                line, meaning.words, meaning.todo, weight, harmless, meaning.after, meaning.brings
+                line, meaning.words, meaning.todo, weight, meaning.effect, meaning.after, meaning.brings
             )
 
 
@@ -150,7 +168,7 @@ def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 "This line is harmless: all ranks of the job are on one host, where NCCL needs no network",
                 "Nothing has to be done for this job; one over several hosts needs an RDMA device",
                 WEIGHTS["harmless"],
-                harmless=True,
+                "harmless",
             )
 
 
@@ -177,6 +195,15 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 "Look at the ranks that the report names below this table; the others wait for them",
                 BY_LINE,
             )
+
+
+def _of_outputs(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """What states that Slurm prints mean, and what the kernel says of devices without address space."""
+    printed = {line.number: line for line in lines if line.kind in ("machine", "shown")}
+    texts = [(number, line.text) for number, line in printed.items()]
+    for number, of in (*slurm_meanings(texts), *region_meanings(texts)):
+        weight = WEIGHTS[of.effect]
+        yield OtherLine(printed[number], of.words, of.todo, weight, of.effect, of.after, of.brings)
 
 
 _FIRST_RANK = regex(r"#\s+Rank\s+0 (?:Group\s+\d+ )?Pid\s+(?P<pid>\d+) on\s+(?P<host>\S+) device\b")

@@ -27,11 +27,12 @@ _STATES_NOTHING = regex(
     r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*+\s{0,12}+){1,12}+$|(?:X|[A-Z]{1,4}|NV#) +="
     r"|(?:export |set )?[A-Z]\w*="
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
+    r"|\s*(?:- )?[Tt]ype: +[A-Z]\w*$"
     r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"
     r"|.*#wrong\b"
 )
-"""Comments, titles, legends, settings, and fields whose value says that nothing is wrong: their words name
-failures without reporting any."""
+"""Comments, titles, legends, settings, types of conditions in Kubernetes, and fields whose value says that
+nothing is wrong: their words name failures without reporting any."""
 _ITEM = regex(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
 """An item of a list, which a person wrote in a code block."""
 _GOES_ON = regex(r"NCCL (?:INFO|DIAG)\b|\bUCX  (?:DEBUG|TRACE|DIAG|INFO)\b")

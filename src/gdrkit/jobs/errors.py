@@ -9,6 +9,7 @@ from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.gpu_names import left_by
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
+from gdrkit.messages.process_ends import STOPPED
 from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress, WatchdogRecord, stalled
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
@@ -57,7 +58,22 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
     if not any(follows or error.call == COMPLETION for follows, error in made):
         made = [one for one in made if one[1].call != OWN_END]  # nothing shows that the job ended by it
     order = sorted(made, key=lambda one: (one[0], one[1].call != OWN_END, one[1].line))
-    return [error for _, error in order]
+    return _first_first(gathered, [error for _, error in order])
+
+
+def _first_first(gathered: GatheredRanks, found: list[JobError]) -> list[JobError]:
+    """The failures, headed by that of the process that torchrun names as the first. Where its table does not
+    say why that one ended, other lines do, and it comes last."""
+    for failure in gathered.tally.failures.first():
+        error = JobError(
+            call=OWN_END, number=None, vendor_error=None, meaning=failure.words, codes=(), ranks=1, count=1,
+            line=gathered.where(failure.line), words=gathered.tally.failures.lines[failure.line].strip(),
+            todo=failure.todo,
+        )  # fmt: skip
+        if not failure.by_itself:
+            return [*found, error]
+        return [error, *(one for one in found if one.meaning != STOPPED.words)]
+    return found
 
 
 OF_OWN_NETWORK = (

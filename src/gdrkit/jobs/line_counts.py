@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
+from gdrkit.jobs.failure_tables import FailureTables
 from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.ucx_tables import TableLines
+from gdrkit.jobs.written import between_lines
 from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
 from gdrkit.messages.torch_watchdog import MARKS, Operation, Progress, watchdog_record
@@ -110,7 +112,7 @@ class Tally:
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
-        self.tables = TableLines()
+        self.tables, self.failures = TableLines(), FailureTables()
         self._seen: set[bytes] = set()
         self._heads: dict[bytes, Shapes] = {}
         self._kinds: dict[tuple[int, type], int] = {}
@@ -123,6 +125,7 @@ class Tally:
         last = shapes.pop()
         base = self.lines.get(section, 0) + 1
         self.tables.feed(chunk, (section << 40) + base)
+        self.failures.feed(chunk, (section << 40) + base)
         self.lines[section] = base - 1 + len(shapes)
         wanted = _candidates(set(shapes) - self._seen)
         each = {shape for shape in wanted if WARNS in shape or _is_anonymous(shape)}
@@ -173,7 +176,7 @@ class Tally:
         text = line.decode("utf-8", "replace")
         prefix = frame(text)
         if prefix.cut:
-            parts = (_screen() if prefix.process else _screen_without_hosts()).split(text)
+            parts = between_lines(hosts=bool(prefix.process)).split(text)
             if len(parts) == 1:
                 self._damage(position)
             for part in parts if len(parts) > 1 else ():
@@ -270,6 +273,7 @@ class Tally:
         self.damaged += other.damaged
         self.forgotten += other.forgotten
         self.tables.lines.update(other.tables.lines)
+        self.failures.lines.update(other.failures.lines)
         positions = [position for position in (self.first_damaged, other.first_damaged) if position >= 0]
         self.first_damaged = min(positions, default=-1)
 
@@ -331,18 +335,6 @@ def _is_anonymous(shape: bytes) -> bool:
 def _peers() -> re.Pattern[bytes]:
     """The two ranks, in which channel lines of one shape differ; never across lines."""
     return re.compile(rb": [^ \n]++ -> [^ \n]++")
-
-
-@functools.cache
-def _screen() -> re.Pattern[str]:
-    """The blanks between two lines that were copied from a screen as one."""
-    return re.compile(r"(?<!\s)\s{2,}+(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
-
-
-@functools.cache
-def _screen_without_hosts() -> re.Pattern[str]:
-    """The same between messages from which people removed the hosts."""
-    return re.compile(r"(?<!\s)\s++(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
 
 
 _BARE = regex(

@@ -24,6 +24,7 @@ from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
+from gdrkit.programs.nccl.log_records import OWN_END
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, excerpt, render
 
@@ -69,6 +70,9 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     if brief:
         yield 0, "note", "`gdr nccl LOG` shows the rest"
         return
+    ended = any(error.call == OWN_END for error in document.errors[:1])
+    if ended:  # before what its peers report
+        yield from _errors(document)
     if document.findings:
         yield 0, "head", "Findings"
         for finding in document.findings:
@@ -81,7 +85,8 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     yield from _why(document)
     yield from _refused(document)
     yield from _rack(document)
-    yield from _errors(document)
+    if not ended:
+        yield from _errors(document)
     if document.diagnostics is not None:
         yield from diagnostics_rows(document.diagnostics)
     if document.ucx is not None:

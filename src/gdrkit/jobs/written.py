@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 from msgspec import Struct
 
 from gdrkit.formats.regex import regex
@@ -85,3 +88,12 @@ def _is_version(line: str) -> bool:
 
 def _is_written(line: str) -> bool:
     return is_sentence(line) or has_words_of_others(line)
+
+
+@functools.cache
+def between_lines(*, hosts: bool) -> re.Pattern[str]:
+    """The blanks between two lines that were copied from a screen as one; `hosts`: people did not remove the
+    hosts from them."""
+    if hosts:
+        return re.compile(r"(?<!\s)\s{2,}+(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
+    return re.compile(r"(?<!\s)\s++(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")

@@ -21,7 +21,8 @@ _NO_PLUGIN = Meaning(
     effect="harmless",
 )
 
-_FARTHER = "Use slots below one PCIe switch or one CPU, or let programs copy through host memory"
+_COPIED = "Nothing has to be done: programs copy between them through host memory"
+_FARTHER = f"{_COPIED}. In a server with PCIe switches, GPUs below one of them may have it"
 
 
 def _no_p2p(status: str, why: str, todo: str) -> MessageTemplate:
@@ -33,6 +34,7 @@ def _no_p2p(status: str, why: str, todo: str) -> MessageTemplate:
             f"The driver allows no peer-to-peer access between two GPUs of this machine ({status}): {why};"
             " it says nothing about the NICs",
             todo,
+            effect="aside",
         ),
         source="nvidia-smi topo -p2p, its legend",
         open_end=True,
@@ -44,7 +46,7 @@ ROWS = (
     _no_p2p(
         "GNS",
         "it does not support these GPUs for it, as most GeForce cards",
-        "Nothing has to be done: programs copy between them through host memory",
+        _COPIED,
     ),
     _no_p2p("NS", "it does not support it, and names no reason", _FARTHER),
     _no_p2p("CNS", "it does not support the chipset between them", _FARTHER),

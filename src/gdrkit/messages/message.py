@@ -27,9 +27,10 @@ PRINTK_MESSAGE_MAX), NCCL 4096 (src/debug.cc); a longer line was made to keep a 
 _NAMES = ("module", "symbol", "owner", "namespace")
 
 
-Effect = Literal["failure", "state", "follows", "harmless"]
+Effect = Literal["failure", "state", "follows", "aside", "harmless"]
 """What a message without a code stands for: a failure of something else than the direct path, the state of a
-pod for which its log has the reason, a failure that follows from an error of another process, or none."""
+pod for which its log has the reason, a failure that follows from an error of another process, what decides
+nothing about GPU memory and the network, or no problem."""
 
 
 class Meaning(Struct, frozen=True):

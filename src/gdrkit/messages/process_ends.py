@@ -29,7 +29,7 @@ def is_raised(text: str) -> bool:
     return _LAST.match(text) is not None
 
 
-_STOPPED = Meaning(
+STOPPED = Meaning(
     "A process stopped by an error of its own; what its peers report may follow from that",
     "Correct that error first",
 )
@@ -42,7 +42,7 @@ def own_end(text: str, known: Match | None) -> Meaning | None:
     if not _is_own_error(text) and _KILLED.search(text) is None:
         return None
     if known is None or (known.message.meaning is None and not known.causes):
-        return _STOPPED
+        return STOPPED
     meaning = known.message.meaning
     return meaning if meaning is not None and meaning.effect == "failure" else None
 
@@ -53,14 +53,14 @@ def _is_own_error(text: str) -> bool:
 
 # -- the table of torchrun -------------------------------------------------------------------------------
 
-_TABLE = "Root Cause (first observed failure)"
+TABLE = "Root Cause (first observed failure)"
 """PyTorch torch/distributed/elastic/multiprocessing/errors/__init__.py, ChildFailedError.format_msg()."""
 _FIELD = regex(r"\b(?P<key>host|rank|exitcode)\s{0,8}: (?P<value>[\w.-]{1,255})")
 _SIGNAL = regex(r"traceback\s{0,8}: (?P<signal>Signal (?P<number>\d{1,2}) \(SIG[A-Z]{2,8}\))")
 _TABLE_END = "=" * 20
 TABLE_LINES = 60
 """Lines of a table that are read at most: a traceback may be in it."""
-_OF_SIGNAL = {
+OF_SIGNAL = {
     "7": "Look at `df -h /dev/shm` there: SIGBUS is memory that cannot be backed, such as a full /dev/shm",
     "9": "Look there for who killed it: `dmesg -T`, or `kubectl describe pod` (OOMKilled). Most often the"
     " host or the container is out of memory",
@@ -85,7 +85,7 @@ def first_failures(lines: Iterable[tuple[int, str]]) -> Iterator[FirstFailure]:
     """The first failure that each table of torchrun in numbered lines names."""
     table: list[tuple[int, str]] | None = None
     for number, text in lines:
-        if _TABLE in text:
+        if TABLE in text:
             table = []
         elif table is not None and (_TABLE_END in text or len(table) == TABLE_LINES):
             yield from _first_failure(table)
@@ -108,7 +108,7 @@ def _first_failure(table: list[tuple[int, str]]) -> Iterator[FirstFailure]:
     signals = ((number, _SIGNAL.search(text)) for number, text in table)
     signal = next(((number, found) for number, found in signals if found is not None), None)
     error = next((number for number, text in table if _is_own_error(text)), None)
-    if signal is not None and (todo := _OF_SIGNAL.get(signal[1]["number"])) is not None:
+    if signal is not None and (todo := OF_SIGNAL.get(signal[1]["number"])) is not None:
         yield FirstFailure(signal[0], f"{BY_TABLE}{where} was ended by {signal[1]['signal']}", todo, True)
     elif error is not None:
         yield FirstFailure(error, f"{BY_TABLE}an error of {where} itself", "Correct that error first", True)

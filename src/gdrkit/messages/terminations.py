@@ -15,7 +15,7 @@ _LESS = (
 _NO_MEMORY = Meaning(_USED_UP, _LESS, brings=_PEERS)
 _LOGGED = Meaning(_USED_UP, _LESS, effect="follows", brings=_PEERS)
 """In a kernel log, which may be about any process at any time: what else fails comes before it."""
-_SLURM_MEMORY = Meaning(
+SLURM_MEMORY = Meaning(
     "Tasks of the job were killed: they used more memory than Slurm gave the job",
     "Ask for more with --mem, or use less: `sacct -j JOB -o JobID,ReqMem,MaxRSS` shows both. " + _THEN,
     brings=_PEERS,
@@ -25,12 +25,12 @@ _JOB_MEMORY = Meaning(
     f"Ask for more (LSF: -M; PBS: -l mem), or use less. {_THEN}",
     brings=_PEERS,
 )
-_NODE_FAILED = Meaning(
+NODE_FAILED = Meaning(
     "The scheduler lost a node of the job, and ended the job",
     f"Find out on that node why it failed: its kernel log, its BMC, and `scontrol show node NODE`. {_THEN}",
     brings=_PEERS,
 )
-_TIME = Meaning(
+JOB_TIME = Meaning(
     "The scheduler ended the job at its time limit; the line does not say whether the job was hanging",
     "Look for the last progress of each rank: if all stopped long before, find the rank that stopped first."
     " Else ask for more time",
@@ -43,7 +43,7 @@ ROWS = (
     MessageTemplate(
         "slurm",
         r"{:Detected \d{1,9} oom[_-]kill event|[Ee]xceeded (?:job |step )?memory limit}",
-        meaning=_SLURM_MEMORY,
+        meaning=SLURM_MEMORY,
         source=f"{_SLURMSTEPD}, and src/plugins/task/cgroup/task_cgroup_memory.c",
         open_end=True,
         sample="slurmstepd: error: Detected 1 oom_kill event in StepId=88123.0. Some of the step tasks have"
@@ -52,7 +52,7 @@ ROWS = (
     MessageTemplate(
         "slurm",
         r"{:\btasks? [\d,-]{1,80}}: Out Of Memory",
-        meaning=_SLURM_MEMORY,
+        meaning=SLURM_MEMORY,
         source="what srun prints of tasks that ended, in Slurm 18.08 to 25.05",
         sample="srun: error: n0219: task 3: Out Of Memory",
     ),
@@ -91,7 +91,7 @@ ROWS = (
     MessageTemplate(
         "slurm",
         r"CANCELLED AT {:\S{1,40}} DUE TO NODE FAIL",
-        meaning=_NODE_FAILED,
+        meaning=NODE_FAILED,
         source=f"{_SLURMSTEPD}/req.c",
         open_end=True,
         sample="slurmstepd: error: *** JOB 771 ON n1 CANCELLED AT 2026-11-30T03:12:55 DUE TO NODE FAILURE,"
@@ -100,7 +100,7 @@ ROWS = (
     MessageTemplate(
         "slurm",
         r"error: Node failure on {:\S}",
-        meaning=_NODE_FAILED,
+        meaning=NODE_FAILED,
         source="what srun prints of a node that does not respond",
         open_end=True,
         sample="srun: error: Node failure on gpu103",
@@ -108,7 +108,7 @@ ROWS = (
     MessageTemplate(
         "slurm",
         r"CANCELLED AT {:\S{1,40}} DUE TO TIME LIMIT",
-        meaning=_TIME,
+        meaning=JOB_TIME,
         source=f"{_SLURMSTEPD}/req.c",
         open_end=True,
         sample="slurmstepd: error: *** JOB 88 ON n1 CANCELLED AT 2026-11-30T03:12:55 DUE TO TIME LIMIT ***",
@@ -116,7 +116,7 @@ ROWS = (
     MessageTemplate(
         "lsf",
         "TERM_RUNLIMIT: job killed",
-        meaning=_TIME,
+        meaning=JOB_TIME,
         source="IBM Spectrum LSF, termination reasons displayed by bacct and bhist",
         open_end=True,
         sample="TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
@@ -124,7 +124,7 @@ ROWS = (
     MessageTemplate(
         "pbs",
         r"PBS: job killed: walltime {:\d}",
-        meaning=_TIME,
+        meaning=JOB_TIME,
         source="openpbs src/resmom/linux/mom_mach.c, mom_over_limit()",
         open_end=True,
         sample="=>> PBS: job killed: walltime 3621 exceeded limit 3600",

@@ -222,6 +222,31 @@ def test_a_pair_without_peer_to_peer_is_explained_and_the_legend_says_nothing(st
     assert words in found.sentence and "nothing about the NICs" in found.sentence
 
 
+CONSUMER = "GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-7f0ad5cd-4d1c-2d5f-8f2f-0a5b6d7c8e9f)\n"
+FAR_NIC = "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNODE\t0-31\t0\nNIC0\tNODE\t X \n"
+
+
+@pytest.mark.parametrize("matrices", [P2P.format("CNS"), FAR_NIC, FAR_NIC + P2P.format("GNS")])
+def test_what_a_geforce_lacks_in_every_slot_comes_before_how_far_its_neighbours_are(matrices: str):
+    """As two 5090s of noonghunna/club-3090 issue 1130 print it, on a board without a PCIe switch."""
+    found = explained(CONSUMER + matrices).answer
+
+    assert (found.kind, found.cause) == ("cause", "gpu-consumer")
+    assert not any("slot" in step or "switch" in step for step in found.now)
+
+
+def test_people_who_name_a_geforce_read_of_it_before_they_read_of_a_distance():
+    found = explained(f"My workstation has two RTX 5090 and a ConnectX-6.\n{FAR_NIC}").answer
+
+    assert (found.kind, found.claimed) == ("several", True) and "GeForce" in found.sentence
+
+
+def test_the_distance_of_a_gpu_for_data_centres_stays_the_question():
+    listed = CONSUMER.replace("GeForce RTX 5090", "H100 PCIe")
+    for text in (listed + FAR_NIC + P2P.format("CNS"), f"Two H100 and a ConnectX-7.\n{FAR_NIC}"):
+        assert explained(text).answer.sentence.startswith("The text shows GPUs that are far from their NIC")
+
+
 def test_pairs_with_peer_to_peer_and_a_legend_alone_fail_at_nothing():
     assert explained(P2P.format("OK")).answer.lines == ()
     assert explained(P2P.partition("Legend")[2]).answer.lines == ()

@@ -98,6 +98,13 @@ def test_missing_required_keys_are_named():
     assert missing.path == "spec" and "operator, toolkit" in missing.seen and "patch" in missing.expected
 
 
+def test_an_object_that_a_cluster_printed_lacks_no_key():
+    """Its API server has checked it; who pastes it cuts it."""
+    cut = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nspec: {driver: {enabled: true}}\n"
+    assert [fault.code for fault in found(cut).faults] == ["missing-key"]
+    assert found(f"{cut}status: {{state: ready}}\n").faults == ()
+
+
 def test_a_butane_key_within_ignition_is_found():
     assert codes(INLINE) == [(13, "module-not-on-host"), (16, "butane-in-ignition")]
 

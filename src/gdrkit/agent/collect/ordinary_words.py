@@ -16,10 +16,10 @@ _WORDS = """
     allows allreduce alocar alone already although always amazon amazonaws ambiguous amdgpu amdkfd among
     ampere anager annotation anonymize another answer answering answers anymore anyuid apart apiserver
     apiversion apple applicable application apply apptainer architecture argomento argument argumento
-    arguments armed armthumb arquivo array arrive ascii asignar asked assets assigned assignment assisted
-    assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching attempt
-    attempted attempts attente attribute attributes attrs aucun audit augment ausgabefehler authattrs
-    autoinstall auxiliary available avoids aware awating azure bacct backed backend backends
+    arguments armed armthumb arquivo array arrive ascii aside asignar asked assets assigned assignment
+    assisted assumed assuming asymmetri asymmetric async atomic atomics atsctl attach attached attaching
+    attempt attempted attempts attente attribute attributes attrs aucun audit augment ausgabefehler
+    authattrs autoinstall auxiliary available avoids aware awating azure bacct backed backend backends
     backslashreplace bandwidth banner barrier based baseline batch batchsize bdist because before begin
     beginning begins behave behind being believed belong belongs below berechtigung between bexitcode beyond
     bfail bgrid bhist bhyve binaries blacklist blacklisted blackwell blladdr block blocking blocks bluefield
@@ -169,19 +169,19 @@ _WORDS = """
     setdefault setenv setting settings setup setupmode several sglang share shareablehandle shared shares
     sharp shell shmutils shnum short shorted shorten shorter should showconfig shown shows shstrndx sigbus
     signal signature signaturecheck signatures signaturestate signed signer signers signing silence simplify
-    since single singularity sizes skipped skipping skips sleep slingshot slots slower slurm slurmctld
-    slurmd slurmstepd small smaller sndbuf socket socketfinalizeaccept socketpollconnect sockets
-    socketstartconnect softdep software soldered something soportada soportado sortie source sources space
-    sparc spark specific specified specify specifying spectre spectrum speed spelled split spreads squashfs
-    sqvvh srcrank srcvalid srcversion sriov stack staged stages staging stale start started starting starts
-    startup startupprobe state states static station statistic stats status statx stdbuf stdout steering
-    stepid steps still stopped stops storage store strace stream strerror string strings stripped struct
-    structure structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success
-    successfully sufficient suportada suportado suporte support supportata supportato supported supports
-    suppressed switch symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage
-    syslog system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego
-    talked talos talosctl tarball target tasks tasksize tclass tcpstore tcptransport technologies tegra
-    template tempo temporairement temporalmente temporaneamente temporariamente temporarily temporary termin
+    since single singularity sizes skipped skipping skips sleep slingshot slower slurm slurmctld slurmd
+    slurmstepd small smaller sndbuf socket socketfinalizeaccept socketpollconnect sockets socketstartconnect
+    softdep software soldered something soportada soportado sortie source sources space sparc spark specific
+    specified specify specifying spectre spectrum speed spelled split spreads squashfs sqvvh srcrank
+    srcvalid srcversion sriov stack staged stages staging stale start started starting starts startup
+    startupprobe state states static station statistic stats status statx stdbuf stdout steering stepid
+    steps still stopped stops storage store strace stream strerror string strings stripped struct structure
+    structures stubs stuck subnet subordinate subsys subsystem succeded succeeded success successfully
+    sufficient suportada suportado suporte support supportata supportato supported supports suppressed
+    switch switches symbol symbolic symbols symmetric symtab symvers syndrom sysadmin sysfs sysimage syslog
+    system systemctl systemd systems table tables taint tainted tainting taints taken takes takiego talked
+    talos talosctl tarball target tasks tasksize tclass tcpstore tcptransport technologies tegra template
+    tempo temporairement temporalmente temporaneamente temporariamente temporarily temporary termin
     terminated terminating termination tesla testcases tested testmgr tests their theirs themselves there
     therefore these things third those thread threads three thresh threshold through tiempo timed timeout
     times titan tmpfs together toolkit tools topology topologyd torage torch torchcomms torchrun total touch

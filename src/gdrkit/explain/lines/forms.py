@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.formats import slurm_tables
 from gdrkit.formats.nccl_tests import BARE_ROW
 
 _TABLE = r"\s*[|+]"
@@ -96,6 +97,8 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
     (r"# Library version: \d|# API headers version: ", r"# \w"),
     (r"(?:srun|sbatch|salloc|slurmstepd|slurmd)[\w.-]{0,64}: \S|TERM_[A-Z_]{3,20}: \S|=>> PBS: \S", r"(?!)"),
+    (slurm_tables.HEAD, rf"\s{{0,20}}(?:{slurm_tables.HEAD}|{slurm_tables.ROW})|[-| ]{{20}}"),
+    (slurm_tables.RECORD, r"\s+[\w/]+=|[A-Z]\w{2,20}(?:=| +\d)"),
     (r"provider: [\w;]+$", r"\s+\w+: \S"),
     (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
     (
@@ -142,6 +145,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (
         r"(?:NAMESPACE {2,})?NAME {2,}(?:[A-Z][A-Z-]*(?: [A-Z-]+)* {2,}){0,12}AGE\b",
         r"[a-z0-9][\w.-]* {2,}\S",
+    ),
+    (
+        r"API Version: +[\w.]{1,80}/v\d\w{0,10}$|Node: +[\w.-]{1,80}/[\d.:a-f]{3,40}$",
+        r"\s+\S|[A-Z][\w ]{1,30}:(?:$| )",
     ),
     (r"(?:Capacity|Allocatable):$", r" {2}[\w./-]+: +[\w.-]+$|Allocatable:$"),
     (

@@ -30,7 +30,7 @@ def is_message(text: str, *, fenced: bool = False) -> bool:
 
 
 def _fails(message: MessageTemplate) -> bool:
-    return message.meaning is not None and message.meaning.effect in ("failure", "follows")
+    return message.meaning is not None and message.meaning.effect in ("failure", "follows", "aside")
 
 
 MOST_WORDS = 14

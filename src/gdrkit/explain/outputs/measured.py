@@ -9,6 +9,7 @@ from gdrkit.explain.explanation import KnownFact
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.flow_control import flow_control_facts
+from gdrkit.explain.outputs.kubernetes_states import kubernetes_facts
 from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
 from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
@@ -37,7 +38,6 @@ DCGM, RAS = "DCGM diag", "NCCL RAS"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
 PEERS = "access from GPU to GPU"
-PODS, OFFERED = "pods of the operators", "resources of a node"
 PACKETS = "RoCE packets"
 CONTIGUOUS, RULED_OUT = "contiguous memory", "ruled out"
 MOST_PORTS = 16
@@ -59,44 +59,8 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     yield from flow_control_facts(shown)
     yield from _of_packets(shown)
     yield from _of_peers(shown)
-    yield from _of_pods(shown)
+    yield from kubernetes_facts(shown)
     yield from _of_ports(lines)
-
-
-_POD = regex(
-    r"\s*(?:[\w-]{1,60} +)?(?:nvidia-|mofed-|rdma-|gpu-operator-|network-operator-|gpu-feature-)"
-    r"[\w.-]{3,80} +(?P<ready>\d{1,3})/(?P<all>\d{1,3}) +(?P<state>[A-Z][\w:]{2,40}) +\d"
-)
-_RESOURCE = regex(
-    r"\s*(?P<name>nvidia\.com/gpu|(?:rdma|openshift\.io)/[\w.-]{1,60}|vpc\.amazonaws\.com/efa): +"
-    r"(?P<count>[1-9]\d{0,6}k?)$"
-)
-"""Rows of `kubectl get pods` and `kubectl describe node`: kubernetes pkg/printers, kubectl/pkg/describe."""
-
-
-def _of_pods(shown: list[TextLine]) -> Iterator[KnownFact]:
-    """That every pod of NVIDIA's operators runs that a table shows, and that a node offers GPUs and a
-    resource of its network."""
-    rows = [(line, found) for line in shown if (found := _POD.match(line.text))]
-    well = (
-        one["state"] == "Completed" or (one["state"] == "Running" and one["ready"] == one["all"])
-        for _, one in rows
-    )
-    if rows and all(well):
-        line = rows[0][0]
-        yield KnownFact(
-            PODS,
-            f"{plural(len(rows), 'pod')} of NVIDIA's operators, all of which run",
-            line.number,
-            line.text.strip(),
-        )
-    offers = {
-        found["name"]: (line, found["count"]) for line in shown if (found := _RESOURCE.match(line.text))
-    }
-    if "nvidia.com/gpu" in offers and len(offers) > 1:
-        line, _ = offers["nvidia.com/gpu"]
-        counts = ", ".join(f"{name} {count}" for name, (_, count) in offers.items())
-        yield KnownFact(OFFERED, f"a node that offers pods {counts}", line.number, line.text.strip())
 
 
 _TESTED = regex(r"\| (?P<test>[A-Z][\w ./]{2,25}?) +\| (?P<result>Pass|Fail)\b")

@@ -172,7 +172,9 @@ def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
         schema = schema_for(manifest.kind, version)
-        yield from faults(manifest.value, schema, manifest.kind, whole=part.whole)
+        # the API server has checked what has a status: people cut what they paste of it
+        whole = part.whole and manifest.at("status") is None
+        yield from faults(manifest.value, schema, manifest.kind, whole=whole)
     if manifest.kind == "MachineConfig":
         config = manifest.at("spec", "config")
         if config is not None:

@@ -1,0 +1,41 @@
+"""torchrun's tables in the logs of a job, which name the process that failed first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gdrkit.messages.process_ends import TABLE, TABLE_LINES, FirstFailure, first_failures
+
+MOST_LINES = 20_000
+"""Lines of tables that are kept: each launcher, one a node, prints at most one table."""
+LINE_BYTES = 2048
+MARK = TABLE.encode()
+
+
+class FailureTables(Struct):
+    """The lines of these tables, by their positions in the tally."""
+
+    lines: dict[int, str] = {}
+    section: int = -1
+    left: int = 0  # lines that the last table of this section may still have
+
+    def feed(self, chunk: bytes, base: int) -> None:
+        """Keep the lines of tables; one may begin in a chunk and end in another. `base`: where the chunk
+        begins."""
+        self.left = self.left if base >> 40 == self.section else 0
+        self.section = base >> 40
+        if not self.left and MARK not in chunk:
+            return
+        for number, line in enumerate(chunk.split(b"\n")):
+            if MARK in line:
+                self.left = 1 + TABLE_LINES
+            if self.left and len(self.lines) < MOST_LINES:
+                self.left -= 1
+                self.lines[base + number] = line[:LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+
+    def first(self) -> Iterator[FirstFailure]:
+        """The process that failed first, by the first table that says why; else by the first table."""
+        found = list(first_failures(sorted(self.lines.items())))
+        yield from sorted(found, key=lambda one: not one.by_itself)[:1]
