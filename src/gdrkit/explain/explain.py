@@ -45,6 +45,7 @@ from gdrkit.explain.logged_job import (
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.notes import NODE, notes_among
 from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.machines_compared import slow_machines
 from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of
@@ -84,7 +85,8 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     of_log = owned(job, [(one.host.machine, one.host.own_lines) for one in judged])
     machines = [_machine(one, about, job, lines) for one, lines in zip(judged, of_log, strict=True)]
     rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
-    machines = [replace(one, known=(*one.known, *rates[one.name])) for one in machines]
+    slow = slow_machines({one.host.machine: one.host for one in judged})
+    machines = [replace(one, known=(*one.known, *rates[one.name], *slow[one.name])) for one in machines]
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)

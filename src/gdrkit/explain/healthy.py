@@ -29,6 +29,7 @@ from gdrkit.explain.outputs.measured import (
     DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
+    IPERF,
     LIKE_SPARKS,
     NCCL_TESTS,
     OF_A_GPU,
@@ -43,6 +44,7 @@ from gdrkit.explain.outputs.measured import (
     RULED_OUT,
     SLOW,
     SLOW_GPU,
+    SLOW_HOST,
     STOPPED,
     UNLIKE,
     WAITING,
@@ -150,6 +152,8 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     if failing is not None:
         return None
     benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
+    if {fact.name for fact in benchmarks} == {IPERF} and not facts.keys().isdisjoint((WAITING, DOWN)):
+        benchmarks = []  # sockets may use another NIC
     now: tuple[str, ...] = ()
     if (trouble := _trouble(facts)) is not None:
         return trouble
@@ -206,6 +210,8 @@ def _inactive(fact: KnownFact, why: str) -> Answer:
 
 def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
     """What may be a fault although nothing failed; None if there is none."""
+    if SLOW_HOST in facts:
+        return _slow_host(facts[SLOW_HOST])
     if SLOW in facts:
         return _slow(facts[SLOW])
     if LOSSES in facts:
@@ -292,6 +298,20 @@ def _slow(fact: KnownFact) -> Answer:
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(" ".join(todo.split()),),
         others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _slow_host(fact: KnownFact) -> Answer:
+    """Machines that are slower than the others: whether they, their peers or the way between is the reason,
+    their rates do not show."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a machine that is slower than the others: {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "Repeat its run with another peer: if it stays slow, run `gdr doctor` on it. `gdr fleet doctor"
+            " FOLDER` names what differs from the others, such as a port's rate, a link or its errors.",
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.formats import iperf, perftest
 from gdrkit.formats.nccl_tests import BARE_ROW
 
 _TABLE = r"\s*[|+]"
@@ -39,6 +40,11 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"\s{0,4}(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+NIC\d+: "
         r"|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR|U) +=",
     ),
+    (
+        rf"{iperf.BEGIN.pattern}|{iperf.ROW.pattern}",
+        rf"{iperf.ROW.pattern}|\[ *(?:\d+|SUM|ID)\] |- - - |-{{20}}|Accepted connection from ",
+    ),
+    (perftest.BARE_ROW.pattern, perftest.BARE_ROW.pattern),
     (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
     (r"GPU id:\d+; name: .{1,80}; Bus id: [0-9a-f]{4}:", r"selecting device \d|testing size: "),
     (
