@@ -12,7 +12,7 @@ from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.platforms.means import OPERATOR, means, platform_of
 from gdrkit.repair.remedies import remedy_of
-from gdrkit.report.here import advice_here
+from gdrkit.report.here import advice_here, in_guest
 from gdrkit.rules.remedy_names import RemedyName
 
 
@@ -22,7 +22,8 @@ def of_platform(answer: Answer, node: Node) -> Answer:
     if answer.cause is None or not answer.now:
         return answer
     if system is None:
-        return _of_container(answer, node)
+        step = in_guest(node, answer.now[0])
+        return replace(answer, now=(step, *answer.now[1:])) if step else _of_container(answer, node)
     of_peermem = PEERMEM in (answer.subject, rule_of(answer.cause).module)
     why = system.cannot.get(Change.LOADING, "") if of_peermem else ""
     if why:
