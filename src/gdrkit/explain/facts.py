@@ -13,6 +13,7 @@ from gdrkit.explain.outputs.absent_modules import absent_modules
 from gdrkit.explain.outputs.asked_outputs import exclusions
 from gdrkit.explain.outputs.device_files import device_file_facts
 from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.link_flaps import flap_facts
 from gdrkit.explain.outputs.measured import CONTIGUOUS, RULED_OUT, measured
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.outputs.topologies import lists_nics, topology_row
@@ -66,6 +67,7 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         *_of_topologies(host),
         *measured(host.own_lines),
         *device_file_facts(host.own_lines),
+        *flap_facts(host.own_lines),
         *_of_programs(host),
         *_of_ucx(host),
         *_ruled_out(host),

@@ -21,6 +21,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
+from gdrkit.explain.outputs.link_flaps import FLAPPING
 from gdrkit.explain.outputs.measured import (
     BELOW_SPARKS,
     BENCHMARKS,
@@ -214,6 +215,8 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
         return _slow_host(facts[SLOW_HOST])
     if SLOW in facts:
         return _slow(facts[SLOW])
+    if FLAPPING in facts:
+        return _flapping(facts[FLAPPING])
     if LOSSES in facts:
         return _lossy(facts[LOSSES])
     if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
@@ -311,6 +314,20 @@ def _slow_host(fact: KnownFact) -> Answer:
         now=(
             "Repeat its run with another peer: if it stays slow, run `gdr doctor` on it. `gdr fleet doctor"
             " FOLDER` names what differs from the others, such as a port's rate, a link or its errors.",
+        ),
+    )
+
+
+def _flapping(fact: KnownFact) -> Answer:
+    """A link that the kernel saw go down several times: who took it down, its lines do not show."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a link that does not stay up: {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"
+            " module and its errors. Clean or exchange the cable, then the module, then use another port of"
+            " the switch, and see whether it goes on. A job that meets it may end with retry-exceeded.",
         ),
     )
 
