@@ -22,11 +22,12 @@ import re
 
 from gdrkit.formats import iperf, perftest
 from gdrkit.formats.nccl_tests import BARE_ROW
+from gdrkit.formats.regex import regex
 
 _TABLE = r"\s*[|+]"
 _INDENTED = r"\s+\S"
 _NAME = r"[A-Za-z][\w.-]{0,40}"
-LISTED_FOLDER = re.compile(r"(?P<folder>/(?:dev|sys)/[\w./-]{1,60}?)/?:$")
+LISTED_FOLDER = regex(r"(?P<folder>/(?:dev|sys)/[\w./-]{1,60}?)/?:$")
 """The heading of a folder, of several that ls lists."""
 _FORMS: tuple[tuple[str, str], ...] = (
     (
