@@ -84,9 +84,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     )
     of_log = owned(job, [(one.host.machine, one.host.own_lines) for one in judged])
     machines = [_machine(one, about, job, lines) for one, lines in zip(judged, of_log, strict=True)]
-    rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
-    slow = slow_machines({one.host.machine: one.host for one in judged})
-    machines = [replace(one, known=(*one.known, *rates[one.name], *slow[one.name])) for one in machines]
+    machines = _compared(machines, judged)
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
@@ -123,6 +121,13 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
+
+
+def _compared(machines: list[TextMachine], judged: list[_JudgedMachine]) -> list[TextMachine]:
+    """The machines with what only a comparison of them shows: ports and runs that are slower than others."""
+    rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
+    slow = slow_machines({one.host.machine: one.host for one in judged})
+    return [replace(one, known=(*one.known, *rates[one.name], *slow[one.name])) for one in machines]
 
 
 class _JudgedMachine(Struct, frozen=True):
