@@ -72,3 +72,32 @@ def test_nobody_signs_what_the_operators_container_builds(text: str):
 def test_a_module_of_the_host_is_signed_there(text: str):
     assert "usePrecompiled" not in " ".join(explained(text).answer.now)
     assert any("ign" in step for step in explained(text).answer.now)
+
+
+DTK = """\
+$ oc logs -n nvidia-gpu-operator nvidia-driver-daemonset-x8k2p -c nvidia-driver-ctr
+FATAL: failed to install elfutils packages. RHEL entitlement may be improperly deployed.
+"""
+POLICY = """\
+$ oc get clusterpolicy gpu-cluster-policy -o yaml | head -7
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata:
+  labels:
+    {}
+  name: gpu-cluster-policy
+"""
+
+
+def test_who_manages_the_policy_is_named_beside_the_change():
+    """NVIDIA/gpu-operator, issue 1692: Argo CD changed the policy back, and nobody knew of it."""
+    (step, *_) = explained(DTK + POLICY.format("argocd.argoproj.io/instance: gpu-operator")).answer.now
+    assert "By line 8, Argo CD (application gpu-operator) manages this object" in step
+
+
+@pytest.mark.parametrize(
+    "label", ["app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/name: gpu-operator"]
+)
+def test_without_a_sign_of_an_owner_the_change_is_as_it_was(label: str):
+    assert explained(DTK + POLICY.format(label)).answer.now == explained(DTK).answer.now
+    assert "manages" not in " ".join(explained(EINVAL).answer.now)

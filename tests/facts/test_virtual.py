@@ -3,6 +3,7 @@
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
+from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.facts import virtual
 from gdrkit.node import Node
 from tests.hardware import BARE_METAL, GUEST
@@ -96,3 +97,11 @@ def test_wsl_is_recognized_by_its_kernel():
 def test_without_any_of_this_it_is_unknown():
     with pytest.raises(EvidenceMissing):
         virtual.virtual_machine(Node(MemoryHost()))
+
+
+def test_a_log_in_which_the_kernel_names_its_hypervisor_is_enough():
+    """As a text has it that shows no other file: microsoft/wslg, issue 716."""
+    log = "[    0.000000] Hypervisor detected: Microsoft Hyper-V\n"
+    assert virtual.virtual_machine(Node(PastedHost(f"$ dmesg\n{log}"))) == "microsoft"
+    with pytest.raises(EvidenceMissing):
+        virtual.virtual_machine(Node(PastedHost("$ dmesg\n[    0.1] DMI not present or invalid.\n")))

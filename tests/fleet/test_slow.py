@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.fleet.rounds import rounds_of
-from gdrkit.fleet.slow import ENOUGH, culprits, norm
+from gdrkit.fleet.slow import culprits, norm
+from gdrkit.formats.typical_rate import ENOUGH
 
 FAST = 50.0
 NOISE = st.floats(0.98, 1.02)

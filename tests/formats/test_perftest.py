@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.perftest import Perftest, parse_perftest
+from gdrkit.formats.perftest import Perftest, bare_row, parse_perftest
 
 HEAD = """\
 ---------------------------------------------------------------------------------------
@@ -232,3 +232,14 @@ def test_any_json_is_a_run_or_refused(value: object):
 
     with contextlib.suppress(FormatError):
         parse_perftest("{" + msgspec.json.encode(value).decode().lstrip("{"))
+
+
+def test_a_row_without_its_header_has_the_unit_that_its_rate_of_messages_tells():
+    """As `ib_write_bw --report_gbits | grep 65536` leaves it, and the same in MiB/s."""
+    rows = (
+        " 65536      1755432          0.00               368.02               0.701934",
+        " 65536      5000             43868.49            43868.49              0.701896",
+    )
+    assert [bare_row(row).average_gb_per_s for row in rows] == pytest.approx([46.0, 46.0], rel=1e-3)
+    assert bare_row(" 65536      1755432          0.00               368.02               9.701934") is None
+    assert bare_row(" 65536      1755432          0.00               368.02") is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence.target import open_host
-from gdrkit.report.here import advice_here, request
+from gdrkit.report.here import OF_GUEST, advice_here, request
 from tests.evidence_nodes import laid_down
 from tests.rules.altered_host import AlteredHost
 
@@ -61,3 +63,37 @@ def test_a_node_of_its_own_names_the_half_of_a_cable_that_is_down():
 def test_the_advice_of_a_page_names_the_device_of_the_finding(code: str, subject: str, words: str):
     found = advice_here(node_of(open_host(str(laid_down("ubuntu-6.8-h100")))), code, "", subject)
     assert words in found and bool(found) is bool(words) and ("<" not in found)
+
+
+Altered = Mapping[str, Callable[[str], str]]
+IN_A_GUEST: Altered = {"proc/cpuinfo": lambda text: "processor\t: 0\nflags\t\t: fpu hypervisor\n"}
+
+
+@pytest.mark.parametrize(
+    ("code", "kept", "left_out"),
+    [
+        ("bar1-small", "", "Above 4G Decoding"),
+        ("nic-missing", "`lspci -d 15b3:`", "reseating"),
+        ("device-not-answering", "Drain the node and restart it.", "ipmitool"),
+        ("link-narrower-than-port", "", "wider slot"),
+        ("port-down", "`sudo ip link set NAME up`", "Check the cable"),
+    ],
+)
+def test_in_a_virtual_machine_the_hands_of_its_host_are_asked_for(code: str, kept: str, left_out: str):
+    node = node_of(AlteredHost(open_host(str(laid_down("ubuntu-6.8-h100"))), files=IN_A_GUEST))
+    given = "Check the cable. `sudo ip link set NAME up` starts it." if code == "port-down" else ""
+    found = advice_here(node, code, given)
+
+    assert found.endswith(OF_GUEST) and kept in found and left_out not in found
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({}, "bar1-small"),  # a machine of its own
+        (IN_A_GUEST, "iommu-translating"),  # the kernel of the guest decides
+    ],
+)
+def test_what_the_owner_can_do_stays_as_the_page_has_it(files: Altered, code: str):
+    host = AlteredHost(open_host(str(laid_down("ubuntu-6.8-h100"))), files=files)
+    assert OF_GUEST not in advice_here(node_of(host), code)

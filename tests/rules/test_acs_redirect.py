@@ -5,7 +5,7 @@ import pytest
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.acs_redirect import acs_redirect
 from tests.evidence_builder.parts import PARTS
-from tests.hardware import SERVER, SPARK, machine
+from tests.hardware import GUEST, SERVER, SPARK, machine
 from tests.rules.hardware import failed, missing, not_applicable, outcomes, passed
 
 GPU_PORT, NIC_PORT = "0000:17:00.0", "0000:17:01.0"
@@ -79,3 +79,10 @@ def test_a_data_direct_layout_is_left_to_rdma_topo(monkeypatch):
 def test_two_functions_of_one_device_need_no_port():
     outline = "0000:15:01.0 spr-root acs=RR\n  0000:1b:00.0 h100-sxm\n  0000:1b:00.1 cx7-ib rdma=mlx5_0\n"
     not_applicable(machine(outline), acs_redirect)
+
+
+def test_the_ports_that_a_virtual_machine_shows_decide_nothing():
+    """They are its hypervisor's: those of its host send the traffic where they want."""
+    guest = machine(switch(gpu_side="acs=RR,CR,UF"), files=GUEST)
+
+    assert {type(o).__name__ for o in outcomes(guest, acs_redirect)} == {"NotApplicable"}

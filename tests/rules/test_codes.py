@@ -39,9 +39,11 @@ TABLES = {
     "explain/chains.py": "which cause brings another one about",
     "explain/ranking.py": "causes that weigh differently",
     "explain/products.py": "the names of products that no direct path serves",
+    "explain/outputs/device_files.py": "why NCCL does not list a device of sysfs",
     "explain/outputs/ucx_outputs.py": "why UCX copies, or uses TCP, where its tables show that it does",
     "jobs/gpu_names.py": "which causes a GPU's name decides",
     "jobs/nic_lists.py": "causes of a host's list of NICs that is short",
+    "jobs/without_dmabuf.py": "why the GPUs of a host offer no dma-buf",
     "jobs/hosts.py": "causes of which a setting of NCCL decides too",
     "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }

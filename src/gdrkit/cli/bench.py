@@ -254,7 +254,7 @@ def describe_end(end: MeasureEnd, host: str | None) -> str:
 
 
 def _exit_code(document: BenchDocument) -> int:
-    from gdrkit.fleet.slow import ENOUGH
+    from gdrkit.formats.typical_rate import ENOUGH
     from gdrkit.transport.bench.document import limit_of
 
     measured = [run for run in document.runs if run.points]

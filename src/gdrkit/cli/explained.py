@@ -33,7 +33,7 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
-from gdrkit.explain.outputs.measured import BENCHMARKS, PERFTEST
+from gdrkit.explain.outputs.measured import BENCHMARKS, IPERF, PERFTEST
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
@@ -238,13 +238,15 @@ def with_faults(explanation: Explanation, file: CheckedFile | None, content: byt
 
 
 def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text; of one with a result of perftest, judged by the port and link that it
-    shows."""
-    if not any(fact.name == PERFTEST for machine in explanation.machines for fact in machine.known):
+    """The explanation of a text; of one with a result of perftest or iperf, judged by the port and link
+    that it shows, or that a DGX Spark has."""
+    measured = {fact.name for machine in explanation.machines for fact in machine.known}
+    if measured.isdisjoint((PERFTEST, IPERF)):
         return explanation
+    from gdrkit.cli.pasted_halves import with_half
     from gdrkit.cli.pasted_rates import with_low_rate
 
-    return with_low_rate(explanation, text)
+    return with_half(with_low_rate(explanation, text), text)
 
 
 def _is_all_clear(explanation: Explanation) -> bool:

@@ -35,14 +35,13 @@ from gdrkit.explain.healthy import healthy, of_another, rate_there, without_resu
 from gdrkit.explain.lines.transcript import TextLine, shows_output
 from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of, inside_a_host
-from gdrkit.explain.products import HARDWARE_CODES, products
+from gdrkit.explain.products import HARDWARE_CODES, SPARK, products
 from gdrkit.explain.ranking import BY_LINE, LISTED, NOTE, OF_MEMORY, Candidate
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.gpu_listing import rank_gpu_in
-from gdrkit.formats.regex import regex
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 
@@ -155,12 +154,9 @@ def _cause(
     )
 
 
-_SPARK = regex(r"(?i)\bSparks?\b|\bGB10\b|\brocep1s0f|\broceP2p|\benp7s7\b")
-
-
 def _without_sparks(steps: tuple[str, ...], lines: tuple[TextLine, ...]) -> tuple[str, ...]:
     """The steps of a page without the items about DGX Sparks, where nothing in the text is of one."""
-    if any(_SPARK.search(line.text) for line in lines):
+    if any(SPARK.search(line.text) for line in lines):
         return steps
     return tuple(step for step in steps if not step.startswith("- Two DGX Sparks"))
 

@@ -45,10 +45,11 @@ from gdrkit.explain.logged_job import (
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.notes import NODE, notes_among
 from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.machines_compared import slow_machines
 from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of
-from gdrkit.explain.platform_advice import of_platform
+from gdrkit.explain.platform_advice import of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import is_foreign, is_unneeded, ranked
@@ -83,8 +84,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     )
     of_log = owned(job, [(one.host.machine, one.host.own_lines) for one in judged])
     machines = [_machine(one, about, job, lines) for one, lines in zip(judged, of_log, strict=True)]
-    rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
-    machines = [replace(one, known=(*one.known, *rates[one.name])) for one in machines]
+    machines = _compared(machines, judged)
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
@@ -108,6 +108,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     answered = of_ports(
         answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
     )
+    answered = of_owner(answered, text.lines)
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(
@@ -120,6 +121,13 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
+
+
+def _compared(machines: list[TextMachine], judged: list[_JudgedMachine]) -> list[TextMachine]:
+    """The machines with what only a comparison of them shows: ports and runs that are slower than others."""
+    rates = rate_facts({one.host.machine: (one.host, port_rates(one.node, one.host)) for one in judged})
+    slow = slow_machines({one.host.machine: one.host for one in judged})
+    return [replace(one, known=(*one.known, *rates[one.name], *slow[one.name])) for one in machines]
 
 
 class _JudgedMachine(Struct, frozen=True):

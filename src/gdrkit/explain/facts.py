@@ -11,7 +11,9 @@ from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
 from gdrkit.explain.lines.blocks import blocks
 from gdrkit.explain.outputs.absent_modules import absent_modules
 from gdrkit.explain.outputs.asked_outputs import exclusions
+from gdrkit.explain.outputs.device_files import device_file_facts
 from gdrkit.explain.outputs.gpus import gpu_label
+from gdrkit.explain.outputs.link_flaps import flap_facts
 from gdrkit.explain.outputs.measured import CONTIGUOUS, RULED_OUT, measured
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.outputs.topologies import lists_nics, topology_row
@@ -64,6 +66,8 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         *_of_logs(node, host),
         *_of_topologies(host),
         *measured(host.own_lines),
+        *device_file_facts(host.own_lines),
+        *flap_facts(host.own_lines),
         *_of_programs(host),
         *_of_ucx(host),
         *_ruled_out(host),

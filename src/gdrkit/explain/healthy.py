@@ -22,6 +22,7 @@ from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
 from gdrkit.explain.outputs.kubernetes_states import OBJECTS, OFFERED, PODS
+from gdrkit.explain.outputs.link_flaps import FLAPPING
 from gdrkit.explain.outputs.measured import (
     BELOW_SPARKS,
     BENCHMARKS,
@@ -30,6 +31,7 @@ from gdrkit.explain.outputs.measured import (
     DIRECT_ALL_THE_SAME,
     DOWN,
     ESTIMATED,
+    IPERF,
     LIKE_SPARKS,
     NCCL_TESTS,
     OF_A_GPU,
@@ -42,6 +44,7 @@ from gdrkit.explain.outputs.measured import (
     RULED_OUT,
     SLOW,
     SLOW_GPU,
+    SLOW_HOST,
     STOPPED,
     UNLIKE,
     WAITING,
@@ -151,6 +154,8 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     if failing is not None:
         return None
     benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
+    if {fact.name for fact in benchmarks} == {IPERF} and not facts.keys().isdisjoint((WAITING, DOWN)):
+        benchmarks = []  # sockets may use another NIC
     now: tuple[str, ...] = ()
     if (trouble := _trouble(facts)) is not None:
         return trouble
@@ -207,8 +212,12 @@ def _inactive(fact: KnownFact, why: str) -> Answer:
 
 def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
     """What may be a fault although nothing failed; None if there is none."""
+    if SLOW_HOST in facts:
+        return _slow_host(facts[SLOW_HOST])
     if SLOW in facts:
         return _slow(facts[SLOW])
+    if FLAPPING in facts:
+        return _flapping(facts[FLAPPING])
     if LOSSES in facts:
         return _lossy(facts[LOSSES])
     if NCCL_TESTS in facts and facts[NCCL_TESTS].value.endswith(BELOW_SPARKS):
@@ -293,6 +302,34 @@ def _slow(fact: KnownFact) -> Answer:
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(" ".join(todo.split()),),
         others=(RankedCause(code, title, fact.line),),
+    )
+
+
+def _slow_host(fact: KnownFact) -> Answer:
+    """Machines that are slower than the others: whether they, their peers or the way between is the reason,
+    their rates do not show."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a machine that is slower than the others: {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "Repeat its run with another peer: if it stays slow, run `gdr doctor` on it. `gdr fleet doctor"
+            " FOLDER` names what differs from the others, such as a port's rate, a link or its errors.",
+        ),
+    )
+
+
+def _flapping(fact: KnownFact) -> Answer:
+    """A link that the kernel saw go down several times: who took it down, its lines do not show."""
+    return plain(
+        AnswerKind.SEVERAL,
+        f"{NO_FAILURE_SHOWN}: a link that does not stay up: {fact.value}.",
+        lines=(QuotedLine(fact.line or 1, fact.text),),
+        now=(
+            "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"
+            " module and its errors. Clean or exchange the cable, then the module, then use another port of"
+            " the switch, and see whether it goes on. A job that meets it may end with retry-exceeded.",
+        ),
     )
 
 

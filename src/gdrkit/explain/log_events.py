@@ -16,6 +16,7 @@ from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.acs_ports import acs_readings
 from gdrkit.explain.outputs.asked_outputs import asked_readings
 from gdrkit.explain.outputs.bar1_lengths import bar1_readings
+from gdrkit.explain.outputs.device_files import device_file_readings
 from gdrkit.explain.outputs.device_numbers import number_readings
 from gdrkit.explain.outputs.disk_listings import disk_readings
 from gdrkit.explain.outputs.efa_mapping import CODE, efa_readings, shows_efa
@@ -303,6 +304,7 @@ def device_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Links that are slower than both their ends, and NICs in NCCL_IB_HCA that NCCL does not find."""
     yield from link_readings(lines)
     yield from _absent_nics(lines)
+    yield from device_file_readings(lines, [value for _, value in _chosen_nics(lines)])
     yield from _half_ports(lines)
 
 

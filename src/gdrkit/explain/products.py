@@ -7,6 +7,8 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.formats.regex import regex
+
 _WORDS = {
     "gpu-integrated": (
         r"\bGB10\b|(?<![A-Za-z])DGX[-_ ]?Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)"
@@ -30,6 +32,8 @@ _DATACENTER_WORDS = (
 )
 """The last are names as the driver and pci.ids have them: as words alone, A2 or L4 may be anything."""
 
+SPARK = regex(r"(?i)\bSparks?\b|\bGB10\b|\brocep1s0f|\broceP2p|\benp7s7\b")
+"""What a text about a DGX Spark or a machine like it has: the names of its devices among them."""
 HARDWARE_CODES = frozenset(_WORDS)
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from gdrkit.facts.assignments import NAME
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.machine import distribution
+from gdrkit.facts.object_owner import Owner, owner_of
 from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.node import Node, fact, if_missing
@@ -224,6 +225,17 @@ def policy_name(node: Node) -> str:
     if name := next(filter(_NAME.fullmatch, supplied), ""):
         return name
     return "gpu-cluster-policy" if distribution(node).systems & OPENSHIFT else "cluster-policy"
+
+
+@fact
+def policy_owner(node: Node) -> Owner | None:
+    """What manages the policy of an operator that was supplied; None if nothing shows it."""
+    for one in manifests(node):
+        if one.kind in ("ClusterPolicy", "NVIDIADriver", "NicClusterPolicy"):
+            lines = node.text(one.source).splitlines()[max(one.line - 1, 0) :]
+            if (owner := owner_of(lines)) is not None:
+                return owner
+    return None
 
 
 @fact

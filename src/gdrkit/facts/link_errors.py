@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
+from gdrkit.facts.kernel_log import lines
 from gdrkit.facts.rdma import CLASS
 from gdrkit.facts.supplied import not_collected
+from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
@@ -38,3 +42,33 @@ def link_errors(node: Node, device: str, number: int) -> str:
         if least:
             found.append(f"{name} {least} or more")
     return ", ".join(found)
+
+
+FLAPS = 3
+"""Times that a link went down in one boot from which it is named: a cable that is moved, and a switch that
+is started again, explain one each."""
+_DOWN = regex(
+    r"(?:mlx5_core|bnxt_en|ice) [0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7] (?P<name>[\w.-]{1,15}):"
+    r" (?:NIC )?Link (?:is )?[Dd]own\b"
+)
+"""Sources: Linux drivers/net/ethernet/mellanox/mlx5/core/en_main.c, mlx5e_update_carrier();
+broadcom/bnxt/bnxt.c, bnxt_report_link(); intel/ice/ice_main.c, ice_print_link_msg()."""
+
+
+def link_downs(messages: Iterable[str]) -> dict[str, list[int]]:
+    """Where messages of the kernel say that the link of an interface went down, by interface."""
+    found: dict[str, list[int]] = {}
+    for at, message in enumerate(messages):
+        if down := _DOWN.search(message):
+            found.setdefault(down["name"], []).append(at)
+    return found
+
+
+@fact
+def flapping(node: Node) -> tuple[str, ...]:
+    """The interfaces whose links went down again and again in this boot, to the order of magnitude. Raises
+    EvidenceMissing without the kernel's log."""
+    downs = link_downs(line.text for line in lines(node).lines)
+    often = {name: len(found) for name, found in sorted(downs.items()) if len(found) >= FLAPS}
+    least = {name: next(one for one in (*CLASSES, FLAPS) if count >= one) for name, count in often.items()}
+    return tuple(f"{name} went down {count} or more times in this boot" for name, count in least.items())

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel import product, release
+from gdrkit.facts.kernel_log import lines
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
@@ -104,9 +106,11 @@ def virtual_machine(node: Node) -> str:
             continue
         if answer:
             return answer
-    if reason is not None:
-        raise reason.fresh()
-    return "none"
+    if reason is None:
+        return "none"
+    if answer := if_missing("", _by_log, node):
+        return answer
+    raise reason.fresh()
 
 
 @fact
@@ -124,8 +128,8 @@ def _by_kernel(node: Node) -> str:
 def _by_processor(node: Node) -> str:
     """ "none" without the flag `hypervisor`, the product's name with it, "" if the processor has no
     flags."""
-    lines = node.text("proc/cpuinfo").splitlines()
-    flags = next((line for line in lines if line.startswith("flags")), "")
+    rows = node.text("proc/cpuinfo").splitlines()
+    flags = next((line for line in rows if line.startswith("flags")), "")
     if not flags:  # Arm has no such flag
         return ""
     if "hypervisor" not in flags.split():
@@ -143,6 +147,19 @@ def _by_product(node: Node) -> str:
         if any(name.startswith(word) or name == word for name in names):
             return answer
     return ""
+
+
+_DETECTED = regex(r"Hypervisor detected: (?P<name>[A-Z][\w -]{1,30})$")
+_OF_LOG = {"Microsoft": "microsoft", "KVM": "kvm", "VMware": "vmware", "Xen": "xen"}
+
+
+def _by_log(node: Node) -> str:
+    """By what the kernel says at its start; "" if the log has no such line.
+
+    Source: Linux arch/x86/kernel/cpu/hypervisor.c, init_hypervisor_platform()."""
+    found = (_DETECTED.match(line.text) for line in lines(node).lines)
+    name = next((one["name"].split()[0] for one in found if one), "")
+    return _OF_LOG.get(name, UNNAMED) if name else ""
 
 
 IPC_LOCK, SYS_ADMIN, SYS_RESOURCE = 14, 21, 24  # include/uapi/linux/capability.h, CAP_*

@@ -15,10 +15,11 @@ from gdrkit.fleet.document import NodeRow
 from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.judge import cause_of
 from gdrkit.fleet.launcher import Pair
-from gdrkit.fleet.slow import ENOUGH, BadPairs, culprits, norm
+from gdrkit.fleet.slow import BadPairs, culprits, norm
 from gdrkit.fleet.text import ODD_SHOWN, short
 from gdrkit.formats.duration import duration
 from gdrkit.formats.plural import plural
+from gdrkit.formats.typical_rate import ENOUGH
 from gdrkit.report.terminal import Row, render
 
 

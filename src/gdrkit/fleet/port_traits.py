@@ -13,7 +13,7 @@ from gdrkit.facts.expected_devices import best_port, counted_nics
 from gdrkit.facts.rdma import RdmaPort, netdev, roce_v2_gid
 from gdrkit.facts.rdma import ports as ports_of
 from gdrkit.fleet.hostlist import natural
-from gdrkit.node import Node, if_absent
+from gdrkit.node import Node, if_absent, if_missing
 
 
 def counted(values: Iterable[str]) -> str:
@@ -171,7 +171,9 @@ def link_errors(node: Node) -> str:
         for port in every
         if (errors := if_absent(None, of_link.link_errors, node, port.device, port.number)) is not None
     }
-    if not found:
+    flaps = if_missing((), of_link.flapping, node)
+    if not found and not flaps:
         raise EvidenceMissing(Missing("counters of links", MissingReason.UNDECIDED, "rdma statistic"))
     words = "; ".join(f"{device} {errors}" for device, errors in found.items() if errors)
-    return f"{words}, since an unknown time" if words else "few"
+    counted = (f"{words}, since an unknown time",) if words else ()
+    return "; ".join((*counted, *flaps)) or "few"

@@ -6,41 +6,18 @@ of the three is slow; pairs with other peers do.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from gdrkit.fleet.launcher import Pair
-
-ENOUGH = 0.9
-"""A pair below this share of the typical rate is slow; `gdr bench` exits with 1 if a path is below this
-share of its limit at the largest size."""
-SCATTER = 3.5
-"""So many standard deviations from the median, by the median absolute deviation, make an outlier:
-B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers (1993), section 3."""
-DEVIATION = 1.4826
-"""The standard deviation of a normal distribution in median absolute deviations: 1 / 0.6745."""
-
-
-class ExpectedRate(NamedTuple):
-    """What is to be expected of a pair, in the unit of the rates."""
-
-    typical: float
-    slow_below: float
+from gdrkit.formats.typical_rate import ExpectedRate, expected
 
 
 def norm(rates: Mapping[Pair, float]) -> ExpectedRate | None:
     """The norm of some pairs; None without any.
 
-    A node's own rate is its best with any peer, which a slow peer does not lower. Typical is what half of
-    the nodes reach, so fewer than half of them may be slow. Slow is less than ENOUGH of it; where nodes
-    scatter more than that, farther from it than they do."""
-    if not rates:
-        return None
-    best = list(_best(rates).values())
-    typical = statistics.median_high(best)
-    scatter = statistics.median_low([abs(rate - typical) for rate in best])
-    return ExpectedRate(typical, min(ENOUGH * typical, typical - SCATTER * DEVIATION * scatter))
+    A node's own rate is its best with any peer, which a slow peer does not lower."""
+    return expected(_best(rates).values())
 
 
 class BadPairs(NamedTuple):

@@ -204,12 +204,36 @@ def _rows(lines: list[str]) -> Iterator[PerftestRow]:
     for line in lines:
         if line.lstrip().startswith("#bytes"):
             columns = COLUMN.findall(line)
+        elif not columns and (bare := bare_row(line)):
+            yield bare
         elif columns and _numbers(line):
             values = line.split()
             if len(values) >= len(columns) - 1:  # one version prints the header CPU_Util[%] without a number
                 row = _row(dict(zip(columns, values, strict=False)))
                 if row is not None:
                     yield row
+
+
+BARE_ROW = regex(
+    r" *(?P<size>\d{1,12})[ \t]+(?P<iterations>\d{1,12})[ \t]+\d{1,7}\.\d\d[ \t]+(?P<average>\d{1,7}\.\d\d)"
+    r"[ \t]+(?P<messages>\d{1,5}\.\d{6})[ \t]*$"
+)
+"""A row of a bandwidth. Source: src/perftest_parameters.h, REPORT_FMT."""
+
+
+def bare_row(line: str) -> PerftestRow | None:
+    """A row of a bandwidth whose header is not shown, as grep leaves it; None for any other line. Its rate
+    of messages tells its unit, and that it is such a row."""
+    found = BARE_ROW.match(line)
+    if found is None:
+        return None
+    size, average = int(found["size"]), float(found["average"])
+    factor = _unit(average, float(found["messages"]), size)
+    if factor is None:
+        return None
+    return PerftestRow(
+        size_bytes=size, iterations=int(found["iterations"]), average_gb_per_s=average * factor
+    )
 
 
 def _row(cells: Mapping[str, str]) -> PerftestRow | None:
@@ -267,7 +291,7 @@ def _json_rows(document: Mapping[str, object]) -> Iterator[PerftestRow]:
         if size is None:
             continue
         average, messages = _number(cells.get("BW_average")), _number(cells.get("MsgRate"))
-        factor = _json_unit(average, messages, size)
+        factor = _unit(average, messages, size)
         yield PerftestRow(
             size_bytes=size,
             iterations=_whole(str(cells.get("n_iterations", ""))),
@@ -277,8 +301,8 @@ def _json_rows(document: Mapping[str, object]) -> Iterator[PerftestRow]:
         )
 
 
-def _json_unit(average: float | None, messages: float | None, size: int) -> float | None:
-    """The unit of the rates, MiB/s or Gb/s, in GB/s. The file does not contain it; it follows from the rate
+def _unit(average: float | None, messages: float | None, size: int) -> float | None:
+    """The unit of the rates, MiB/s or Gb/s, in GB/s. Where no header shows it, it follows from the rate
     of messages. None where neither unit matches within 5 %, as for a rate too small to be printed."""
     if not average or not messages:
         return None

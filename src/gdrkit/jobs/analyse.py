@@ -33,6 +33,7 @@ from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
 from gdrkit.jobs.setting_advice import lone_settings
 from gdrkit.jobs.ucx_tables import ucx_legs
 from gdrkit.jobs.without_channel import is_local, is_on_one_host, network_without_channel
+from gdrkit.jobs.without_dmabuf import without_dmabuf
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
@@ -79,6 +80,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
         crossing=crossing(gathered, jobs),
         short_nic_lists=short_nic_lists(gathered, jobs),
+        without_dmabuf=() if gathered.is_rccl else without_dmabuf(gathered, jobs),
         diagnostics=located(reports, gathered) if reports else None,
         ucx=ucx,
         newer=tuple(sorted({version for job in jobs for version in job.nccl_versions if is_newer(version)})),

@@ -14,6 +14,7 @@ from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.job import (
+    HostsWithoutDmabuf,
     JobAnalysis,
     JobDiagnostics,
     JobError,
@@ -73,6 +74,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
     short_nic_lists: tuple[ShortNicList, ...]
+    without_dmabuf: tuple[HostsWithoutDmabuf, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics; null: none
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO; null: none
     newer_versions: tuple[str, ...]  # of NCCL, read as far as their lines are known
@@ -102,6 +104,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
         short_nic_lists=tuple(structs.replace(one, codes=left(one.codes)) for one in found.short_nic_lists),
+        without_dmabuf=tuple(structs.replace(one, codes=left(one.codes)) for one in found.without_dmabuf),
         diagnostics=found.diagnostics,
         ucx=found.ucx,
         newer_versions=found.newer,

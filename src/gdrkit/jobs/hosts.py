@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from typing import Literal
 
 from msgspec import Struct
 
@@ -17,11 +16,9 @@ from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
 from gdrkit.jobs.gpu_names import OF_HARDWARE
-from gdrkit.jobs.job import JobFinding, Leg, LegDirection, LoneSetting, Rank, ShortNicList
+from gdrkit.jobs.job import HostPath, JobFinding, Leg, LegDirection, LoneSetting, Rank, ShortNicList
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 from gdrkit.report.summary import clip
-
-HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
 
 DIFFERS = "env-differs-between-ranks"
 SLOWER: tuple[HostPath, ...] = ("staged", "socket")
@@ -62,7 +59,7 @@ def by_host(document: NcclDocument) -> tuple[JobHosts, ...]:
         list
     )
     for host, members in ranks.items():
-        path = _path(members)
+        path = host_path(members)
         legs = [(rank, leg) for rank in members for leg in rank.legs if _counts(leg, path)]
         directions = {leg.direction for _, leg in legs}
         one = directions.pop() if path in SLOWER and len(directions) == 1 else None
@@ -125,6 +122,11 @@ def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
         return f"{others}; {', '.join(some)}"
     if _settings_differ(document):
         return f"{others}; settings of the ranks differ"
+    if lacking := sorted(
+        host for one in document.without_dmabuf for host in one.hosts if one.path in SLOWER
+    ):
+        gets = "gets" if len(lacking) == 1 else "get"
+        return f"{others}; only {names(lacking)} {gets} no dma-buf from the GPUs"
     versions = {version for job in document.jobs for version in job.nccl_versions}
     same = ["no other version of NCCL"] if len(versions) == 1 else []
     selected = any(one.selected for one in document.short_nic_lists)
@@ -288,7 +290,7 @@ _PATHS: tuple[tuple[Carrier, HostPath], ...] = (
 """Worst first."""
 
 
-def _path(ranks: Iterable[Rank]) -> HostPath:
+def host_path(ranks: Iterable[Rank]) -> HostPath:
     """What the worst rank of a host does. One without a leg over a network counts by what other lines
     show."""
     seen = {leg.carried for rank in ranks for leg in rank.legs}

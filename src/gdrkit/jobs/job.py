@@ -14,6 +14,7 @@ from gdrkit.programs.ucx.proto_tables import UcxPath
 from gdrkit.rules.rule import Layer
 
 State = Literal["active", "blocked", "unknown"]
+HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
 Status = Literal["failed", "warning", "note"]
 
 
@@ -225,6 +226,16 @@ class ShortNicList(Struct, frozen=True, kw_only=True):
     line: LogLineNumber  # the first list
 
 
+class HostsWithoutDmabuf(Struct, frozen=True, kw_only=True):
+    """Hosts on which NCCL gets no dma-buf from the GPUs, where it gets it on others of the job."""
+
+    hosts: tuple[str, ...]
+    path: HostPath
+    others: int  # hosts that offer it
+    codes: tuple[Code, ...]  # possible causes
+    line: LogLineNumber  # of the first communicator, which the missing line would precede
+
+
 class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
@@ -315,6 +326,7 @@ class JobAnalysis(Struct, kw_only=True):
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None
     short_nic_lists: tuple[ShortNicList, ...]
+    without_dmabuf: tuple[HostsWithoutDmabuf, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO
     newer: tuple[str, ...]  # versions of NCCL that are newer than what gdrkit knows

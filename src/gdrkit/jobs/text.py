@@ -24,6 +24,7 @@ from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
+from gdrkit.jobs.without_dmabuf import dmabuf_rows
 from gdrkit.programs.nccl.log_records import OWN_END
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, excerpt, render
@@ -92,6 +93,7 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     if document.ucx is not None:
         yield from ucx_rows(document.ucx)
     yield from _nics(document)
+    yield from dmabuf_rows(document)
     yield from _rails(document)
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)

@@ -107,7 +107,7 @@ def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> st
     if ESTIMATE in words and not if_missing((), nics, node):
         given = words = " ".join(one for one in split_sentences(words) if ESTIMATE not in one)
     if has_packages(node):
-        return given
+        return in_guest(node, words) or given
     platform, system = platform_of(node), immutable(node)
     sentences = split_sentences(words)
     able = [_by_container(one, node, system) for one in sentences] if system else sentences
@@ -129,6 +129,27 @@ def advice_here(node: Node, code: str, given: str = "", subject: str = "") -> st
     }
     by_image = f"Do what {page} says in the image or the configuration of {system.title if system else ''}."
     return " ".join((*kept, otherwise.get(platform, by_image)))
+
+
+_OF_MACHINE = regex(
+    r"(?i)firmware setup|\bin the firmware\b|\bBIOS\b|\breseat|\brisers?\b|\bslots?\b|\bcables?\b"
+    r"|\bremove its power\b|\bpower removed\b|\bipmitool\b|\bpower supply\b|\bon bare metal\b"
+)
+"""Parts and settings of a real machine, which its guests do not have."""
+OF_GUEST = (
+    "This is a virtual machine, whose cards, cables and firmware are its host's: report this to whoever runs"
+    " it, as a cloud's support, or stop it from outside and start it again: a cloud then gives it another"
+    " host."
+)
+
+
+def in_guest(node: Node, words: str) -> str:
+    """What the owner of a virtual machine can do of some words, and whom to ask for the rest; "" where that
+    is all, or on a real machine."""
+    if not _OF_MACHINE.search(words) or if_missing("none", virtual_machine, node) in ("none", "wsl"):
+        return ""
+    kept = _followable(split_sentences(words), _OF_MACHINE, lambda way: way)
+    return " ".join((*kept, OF_GUEST))
 
 
 def _is_step(sentence: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gdrkit.facts.acs_layout import layout_needs
 from gdrkit.facts.pci_registers import acs, ats_enabled
 from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
-from gdrkit.node import Node, seek
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -35,7 +36,8 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     How to tell: `sudo lspci -vvv` shows `ACSCtl: ... ReqRedir+` or `CmpltRedir+` for a port below the
     switch that the GPU and the NIC share. Ports above that switch do not matter, and neither do pairs
     without a common switch: their traffic goes through the CPU anyway. Only root can read these registers;
-    without root, the result is unknown.
+    without root, the result is unknown. The ports that a virtual machine shows are its hypervisor's,
+    and decide nothing: those of the host do.
 
     What to do: On bare metal, turn ACS off in the firmware setup, or clear the bits that redirect:
     `sudo gdr fix --steps clear-acs-redirect` prints the commands that clear them at each port between GPU
@@ -62,6 +64,8 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     port = seek(between, lambda bridge: _redirects(node, bridge, nic))
     if port is None:
         return Passed(f"none of the {len(between)} ports between them redirects")
+    if if_missing("none", virtual_machine, node) != "none":
+        return NotApplicable("the ports that a virtual machine shows are its hypervisor's")
     found = acs(node, port)
     bits = "ReqRedir+" if found is not None and found.request_redirect else "CmpltRedir+"
     return Failed(seen=f"ACSCtl {bits}", expected="ReqRedir- CmpltRedir-", subject=port)

@@ -33,7 +33,8 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
     With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`), of SR-IOV, or on EKS
     `vpc.amazonaws.com/efa`, and add the capability IPC_LOCK. `gdr config container` writes either.
 
-    Why: sysfs shows every device of the host, but device files are given to containers one by one.
+    Why: sysfs shows every device of the host, but device files are given to containers one by one: a pod
+    that requests one of eight has one, and needs eight for all.
 
     Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib.
     """

@@ -385,3 +385,19 @@ def test_what_helm_reads_is_not_judged_and_its_output_is_asked_for(text):
 @pytest.mark.parametrize("text", ["a note\n", "kind: ConfigMap\nmetadata: [\n"])
 def test_helm_is_not_named_where_nothing_is_of_helm(text):
     assert "helm" not in str(check(text.encode(), "x.yaml").faults)
+
+
+OWNED = TWICE.replace("metadata:\n", "metadata:\n  labels:\n    argocd.argoproj.io/instance: gpus\n")
+
+
+def test_an_object_with_a_fault_names_what_would_revert_its_repair():
+    notes = [fault for fault in found(OWNED).faults if fault.code == "managed-elsewhere"]
+    assert [(note.line, note.severity) for note in notes] == [(5, "note")]
+    assert "Argo CD (application gpus)" in notes[0].seen
+
+
+def test_an_object_without_a_fault_or_an_owner_has_no_such_note():
+    other = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n"
+    owned = f"{other}  labels:\n    argocd.argoproj.io/instance: a\n"
+    for text in (TWICE, owned, f"{TWICE}---\n{owned}"):
+        assert "managed-elsewhere" not in {fault.code for fault in found(text).faults}

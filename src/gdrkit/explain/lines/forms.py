@@ -20,12 +20,15 @@ from __future__ import annotations
 import functools
 import re
 
-from gdrkit.formats import slurm_tables
+from gdrkit.formats import iperf, perftest, slurm_tables
 from gdrkit.formats.nccl_tests import BARE_ROW
+from gdrkit.formats.regex import regex
 
 _TABLE = r"\s*[|+]"
 _INDENTED = r"\s+\S"
 _NAME = r"[A-Za-z][\w.-]{0,40}"
+LISTED_FOLDER = regex(r"(?P<folder>/(?:dev|sys)/[\w./-]{1,60}?)/?:$")
+"""The heading of a folder, of several that ls lists."""
 _FORMS: tuple[tuple[str, str], ...] = (
     (
         r"# nThread \d|# nccl-tests version|# Collective test starting|#\s+Using devices"
@@ -40,6 +43,12 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"\s{0,4}(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+NIC\d+: "
         r"|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#|OK|[CGT]?NS|DR|U) +=",
     ),
+    (
+        rf"{iperf.BEGIN.pattern}|{iperf.ROW.pattern}",
+        rf"{iperf.ROW.pattern}|\[ *(?:\d+|SUM|ID)\] |- - - |-{{20}}|Accepted connection from ",
+    ),
+    (LISTED_FOLDER.pattern, r"(?:[\w.@-]{1,40} +)*[\w.@-]{1,40} *$|total \d|[bcdl-][rwx-]{9}"),
+    (perftest.BARE_ROW.pattern, perftest.BARE_ROW.pattern),
     (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
     (r"GPU id:\d+; name: .{1,80}; Bus id: [0-9a-f]{4}:", r"selecting device \d|testing size: "),
     (

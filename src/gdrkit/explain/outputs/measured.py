@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
+
 from gdrkit.explain.explanation import KnownFact
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
@@ -14,8 +16,9 @@ from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
 from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.iperf import parse_iperf
 from gdrkit.formats.nccl_tests import NcclRow, NcclTest
-from gdrkit.formats.perftest import Perftest, PerftestRow
+from gdrkit.formats.perftest import PerftestRow
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
@@ -32,8 +35,9 @@ OF_ANOTHER = " of an accelerator of"
 ESTIMATED = (NCCL_TESTS, PERFTEST)
 """What `gdr estimate --measured` reads."""
 NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
-NIXLBENCH = "nixlbench result"
-BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
+NIXLBENCH, IPERF = "nixlbench result", "iperf result"
+BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH, IPERF)
+SLOW_HOST = "a slower machine"
 DCGM, RAS = "DCGM diag", "NCCL RAS"
 STOPPED, DIRECT_ALL_THE_SAME = "nccl-tests", ", although NCCL set up channels to GPU memory"
 """A run without a result, and whether a hang of the direct path would look like that."""
@@ -47,9 +51,12 @@ MOST_LINES = 20_000
 
 def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     """The best rate of each benchmark in a text, and the ports that listings show as active."""
-    shown = [line for line in lines if line.kind in EVIDENCE or line.kind == "typed"][:MOST_LINES]
+    shown = _shown(lines)
     yield from _of_nccl_tests(shown)
-    yield from _of_perftest(shown)
+    runs = tuple(_perftest_rates(shown))
+    yield from (rate.fact for rate in runs)
+    yield from _beside_host_memory(runs)
+    yield from (rate.fact for rate in _iperf_rates(shown))
     yield from _of_last(NVBANDWIDTH, _SUM, "{1} GB/s in all by {0}", shown)
     yield from _of_last(UCX_PERFTEST, _FINAL, "{0} MB/s over all iterations", shown)
     if any("B/W (GB/Sec)   " in line.text for line in shown):
@@ -116,24 +123,53 @@ def _of_two_sparks(run: NcclTest) -> bool:
     return len(run.hosts) == 2 and {rank.product for rank in run.ranks} == {"NVIDIA GB10"}
 
 
-def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
-    if not any("#iterations" in line.text for line in shown):
+class MachineRate(Struct, frozen=True):
+    """What a run of one machine measured at best."""
+
+    test: tuple[str, ...]  # what it has in common with runs that it can be compared with
+    device: str  # "" where the text does not show it
+    memory: str
+    size_bytes: int  # 0 for iperf
+    gb_per_s: float
+    fact: KnownFact
+
+
+def machine_rates(lines: tuple[TextLine, ...]) -> Iterator[MachineRate]:
+    """The rates of perftest and iperf in the lines of a machine, in order."""
+    shown = _shown(lines)
+    yield from _perftest_rates(shown)
+    yield from _iperf_rates(shown)
+
+
+def _shown(lines: tuple[TextLine, ...]) -> list[TextLine]:
+    return [line for line in lines if line.kind in EVIDENCE or line.kind == "typed"][:MOST_LINES]
+
+
+def _perftest_rates(shown: list[TextLine]) -> Iterator[MachineRate]:
+    if not any("#iterations" in line.text or perftest.bare_row(line.text) for line in shown):
         return
     try:
         runs = perftest.parse_perftest("\n".join(line.text for line in shown))
     except FormatError:
         return
-    best: list[tuple[Perftest, PerftestRow, TextLine]] = []
     for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
         rows = [one for one in zip(run.rows, lines, strict=True) if one[0].average_gb_per_s]
         if not rows:
             continue
         row, line = max(rows, key=lambda one: one[0].average_gb_per_s or 0.0)
+        memory, rate = _memory(run), row.average_gb_per_s or 0.0
         device = f" on {run.device}" if run.device else ""
-        value = f"{row.average_gb_per_s:.4g} GB/s at {row.size_bytes} bytes from {_memory(run)}{device}"
-        yield KnownFact(PERFTEST, value, line.number, line.text.strip())
-        best.append((run, row, line))
-    yield from _beside_host_memory(best)
+        value = f"{rate:.4g} GB/s at {row.size_bytes} bytes from {memory}{device}"
+        fact = KnownFact(PERFTEST, value, line.number, line.text.strip())
+        yield MachineRate((PERFTEST, run.test), run.device, memory, row.size_bytes, rate, fact)
+
+
+def _iperf_rates(shown: list[TextLine]) -> Iterator[MachineRate]:
+    for run in parse_iperf(line.text for line in shown):
+        line, rate = shown[run.at], run.gbit_per_s / 8
+        value = f"{rate:.4g} GB/s ({run.gbit_per_s:.4g} Gb/s) over sockets, which do not use RDMA"
+        fact = KnownFact(IPERF, value, line.number, line.text.strip())
+        yield MachineRate((IPERF,), "", HOST_MEMORY, 0, rate, fact)
 
 
 LOW_SHARE = 0.5
@@ -141,23 +177,18 @@ LOW_SHARE = 0.5
 8.4 % at most in docs/measurements.md."""
 
 
-def _beside_host_memory(best: list[tuple[Perftest, PerftestRow, TextLine]]) -> Iterator[KnownFact]:
+def _beside_host_memory(runs: Sequence[MachineRate]) -> Iterator[KnownFact]:
     """A run from GPU memory that is far slower than the same one from host memory."""
-    host = {_test_of(run, row): row for run, row, _ in best if _memory(run) == HOST_MEMORY}
-    for run, row, line in best:
-        other = host.get(_test_of(run, row))
-        if other is None or not run.device or f" from {_memory(run)}" != OF_A_GPU:
+    host = {(run.test, run.device, run.size_bytes): run for run in runs if run.memory == HOST_MEMORY}
+    for run in runs:
+        other = host.get((run.test, run.device, run.size_bytes))
+        if other is None or not run.device or f" from {run.memory}" != OF_A_GPU:
             continue
-        own, most = row.average_gb_per_s or 0.0, other.average_gb_per_s or 0.0
+        own, most = run.gb_per_s, other.gb_per_s
         if own < LOW_SHARE * most:
             value = f"{own:.4g} GB/s from GPU memory on {run.device}, {own / most:.0%} of the"
             value += f" {most:.4g} GB/s from host memory on the same NIC"
-            yield KnownFact(SLOW_GPU, value, line.number, line.text.strip())
-
-
-def _test_of(run: Perftest, row: PerftestRow) -> tuple[str, str, int]:
-    """What two runs have in common that can be compared."""
-    return run.test, run.device, row.size_bytes
+            yield KnownFact(SLOW_GPU, value, run.fact.line, run.fact.text)
 
 
 _SUM = regex(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")

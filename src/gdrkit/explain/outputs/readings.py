@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.explanation import SET, STATE
-from gdrkit.explain.lines.blocks import EVIDENCE, blocks
+from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.rdma_files import asked_device, rdma_files
 from gdrkit.explain.outputs.settings import settings
@@ -39,7 +39,6 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Listings with every port down, GPUs without a near NIC, GPUs named as vGPUs, a GID index that a job
     sets and a NIC lacks, and the settings of a job."""
     yield from _ports(lines)
-    yield from _device_files(lines)
     yield from _gid_indices(lines)
     yield from _empty_gids(lines)
     yield from _vgpus(lines)
@@ -129,28 +128,6 @@ def _flapping(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             device = shown.path.split("/")[3]
             note = f"{device} was down, and is active in line {shown.line}: its link may be flapping"
             yield Reading(lines[positions[number]], positions[number], ("port-down",), note)
-
-
-def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """More RDMA devices in a listing of /sys/class/infiniband than uverbs files in /dev/infiniband."""
-    listed = {
-        block.argv[-1].rstrip("/"): block
-        for block in blocks(lines)
-        if block.argv[:1] in (("ls",), ("ll",))
-        and len(block.argv) > 1
-        and block.lines
-        and not block.filtered
-    }
-    devices, files = listed.get("/sys/class/infiniband"), listed.get("/dev/infiniband")
-    if devices is None or files is None:
-        return
-    words = [word for line in devices.lines for word in line.text.split()]
-    names = {word for word in words if _PATTERNS["rdma_device"].fullmatch(word)}
-    uverbs = {word for line in files.lines for word in _PATTERNS["uverbs"].findall(line.text)}
-    if len(uverbs) < len(names):
-        line = files.lines[0]
-        note = f"{len(names)} devices, but {len(uverbs)} of their uverbs files"
-        yield Reading(line, lines.index(line), ("rdma-device-not-in-container",), note)
 
 
 # -- addresses -------------------------------------------------------------------------------------------
@@ -332,8 +309,6 @@ _PATTERNS = {
         r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
     ),
     "beside": regex(r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu|Base lid|SM lid):"),
-    "rdma_device": regex(r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}"),
-    "uverbs": regex(r"\buverbs\d{1,3}\b"),
     "gid": regex(
         rf"\s*(?:(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+(?P<gid>[0-9a-f:]{{39}})\s+"
         r"(?:[\d.]+\s+)?|GID\[ {0,3}(?P<number>\d{1,4})\]:\s+(?P<printed>[0-9a-f:.]{2,45}), RoCE )"

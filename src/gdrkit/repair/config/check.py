@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise
 
 from msgspec.structs import replace
 
 from gdrkit.facts.assignments import NAME, literal, settings_in
 from gdrkit.facts.kubernetes import Manifest, settings_of
 from gdrkit.facts.modprobe_config import directives
+from gdrkit.facts.object_owner import owner_of
 from gdrkit.facts.shell_variables import assigned, with_values
 from gdrkit.formats.utf_16 import MARKS as UTF_16
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
@@ -113,12 +115,25 @@ def check(
         out += chain(islice(unread_faults(text, read, variables), MOST_FAULTS), limit_faults(text))
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
+    out += _owned(out, found, text.split("\n"))
     parts = _documents(found, settings)
     if not parts and not out:
         is_mapping = any(isinstance(part.manifest.value, YamlMapping) for part in found.parts)
         hint = f"{CHECKED}; or {RENDERED}" if is_mapping else CHECKED
         return _unreadable(name, 1, "no known manifest, configuration or NCCL setting", hint)
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
+
+
+def _owned(out: Iterable[ConfigFault], found: Recognised, lines: Sequence[str]) -> Iterator[ConfigFault]:
+    """For each object with a fault: what would revert its repair."""
+    bad = sorted(fault.line for fault in out if fault.severity in ("error", "warning"))
+    begins = sorted({part.manifest.line for part in found.parts if part.manifest.kind})
+    for first, end in pairwise((*begins, len(lines) + 1)):
+        if bisect_left(bad, first) < bisect_left(bad, end):
+            owner = owner_of(lines[first - 1 : end - 1])
+            if owner is not None:
+                seen, expected = f"managed by {owner.who}", f"the change {owner.where}"
+                yield fault_at(first + owner.at, "managed-elsewhere", "metadata", seen, expected, "note")
 
 
 def _documents(found: Recognised, settings: tuple[Setting, ...]) -> tuple[FoundDocument, ...]:

@@ -14,7 +14,7 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import peer_api_exporter
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.kernel import hostname
-from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator
+from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, policy_owner
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config import operators
 from gdrkit.repair.config.boot_files import module_parameters
@@ -107,6 +107,8 @@ def _policy(node: Node, request: ConfigRequest) -> Iterator[AskPerson]:
     if settings is not None and (settings.kind == "NVIDIADriver" or settings.use_driver_crd):
         why = "change these fields of the NVIDIADriver that selects this node (no two may select it)"
         request = replace(request, form="nvidiadriver")
+    if (owner := if_missing(None, policy_owner, node)) is not None:
+        why = f"{why}; {owner.who} manages it, so make this change {owner.where}"
     yield asked(operators.gpu_operator(request), why)
 
 

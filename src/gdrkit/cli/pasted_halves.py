@@ -1,0 +1,95 @@
+"""Rates in a text that one of the two RDMA devices of a cable carries, on a DGX Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from gdrkit.explain.explanation import (
+    NO_FAILURE_SHOWN,
+    Answer,
+    AnswerKind,
+    Explanation,
+    QuotedLine,
+    Sureness,
+    plain,
+)
+from gdrkit.explain.outputs.measured import DOWN, IPERF, MachineRate, machine_rates
+from gdrkit.explain.outputs.pasted_host import PastedHost
+from gdrkit.explain.outputs.port_rates import port_rates
+from gdrkit.explain.products import SPARK
+from gdrkit.fabric.ceilings.interval import Interval, least
+from gdrkit.fabric.ceilings.links import PcieLink, both_ways
+from gdrkit.fabric.ceilings.ports import NetworkPort, payload
+from gdrkit.facts.cable_halves import NCCL_TEST_GBIT_PER_S
+from gdrkit.formats.regex import regex
+from gdrkit.node import Node
+
+ONE = both_ways(PcieLink(gt_per_s=32.0, width=4))
+"""DGX Spark User Guide, hardware overview: each of the two links of the NIC has four lanes."""
+PORT = NetworkPort(rate_gbit_per_s=NCCL_TEST_GBIT_PER_S, link_layer="Ethernet", mtu_bytes=4096)
+BOTH = least((ONE.scaled(2.0), payload(PORT)))
+LARGE_BYTES = 65536
+"""What perftest sends by default (perftest_parameters.h, DEF_SIZE_BW)."""
+_DEVICE = regex(r"roce(?:P2)?p1s0f(?P<port>[01])")
+"""The devices of a Spark: docs/sparks.md; NVIDIA/dgx-spark-playbooks, connect-two-sparks."""
+
+
+def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
+    """The explanation of a text without a failure; if a rate in it is what half of a cable of a DGX Spark
+    carries, with that as its answer."""
+    answer = explanation.answer
+    known = (fact for machine in explanation.machines for fact in machine.known)
+    of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
+    if not (of_ports or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
+        return explanation
+    if not any(SPARK.search(line.text) for line in text.lines):
+        return explanation
+    found = ((host.machine, rate) for host in text.machines() for rate in _halves(host))
+    machine, rate = next(found, ("", None))
+    return explanation if rate is None else structs.replace(explanation, answer=_answer(machine, rate))
+
+
+def _halves(host: PastedHost) -> Iterator[MachineRate]:
+    """The rates of a machine that are those of one device, as far as the text shows a port that is faster,
+    or no port."""
+    ports = port_rates(Node(host), host)
+    rates = list(machine_rates(host.own_lines))
+    for rate in rates:
+        shown = [ports[rate.device]] if rate.device in ports else [] if rate.device else ports.values()
+        slow = shown and max(port.gbit_per_s for port in shown) < NCCL_TEST_GBIT_PER_S
+        named = _DEVICE.fullmatch(rate.device) or rate.test == (IPERF,)
+        one_way = "Bidirectional" not in rate.test[-1] and (
+            rate.size_bytes >= LARGE_BYTES or not rate.device
+        )
+        if named and one_way and not slow and rate.gb_per_s in ONE:
+            yield rate
+
+
+def _answer(machine: str, rate: MachineRate) -> Answer:
+    named = _DEVICE.fullmatch(rate.device)
+    port = named["port"] if named else "0"
+    first, second = f"rocep1s0f{port}", f"roceP2p1s0f{port}"
+    return plain(
+        AnswerKind.SEVERAL,
+        (
+            f"{NO_FAILURE_SHOWN}: half of a cable. {rate.gb_per_s * 8:.4g} Gb/s is what one of the two RDMA"
+            f" devices of a cable carries on a DGX Spark ({_gbit(ONE)}), as each has a PCIe link of x4; both"
+            f" devices together carry {_gbit(BOTH)}, at 200 Gb/s and MTU 9000. A second cable adds almost"
+            " nothing: it has the same two PCIe links."
+        ),
+        machine=machine,
+        sureness=Sureness.LIKELY,
+        lines=(QuotedLine(rate.fact.line or 1, rate.fact.text),),
+        now=(
+            f"Use both devices of the cable at the same time, such as {first} and {second}: give the"
+            " interface of each an address in a network of its own, and MTU 9000, on both nodes. iperf3 and"
+            " ib_write_bw use one device each: run one for each at the same time, and add up. For NCCL,"
+            f" `NCCL_IB_HCA={first},{second}`; `gdr config nccl-env` writes it.",
+        ),
+    )
+
+
+def _gbit(rate: Interval) -> str:
+    return f"{rate.low_gbit_per_s:.0f} to {rate.high_gbit_per_s:.0f} Gb/s"

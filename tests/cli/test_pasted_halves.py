@@ -1,0 +1,66 @@
+"""A rate that one of the two RDMA devices of a Spark's cable carries."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.cli.explained import with_rates
+from gdrkit.explain.explain import explain
+from gdrkit.explain.explanation import Answer, AnswerKind
+from gdrkit.explain.outputs.pasted_host import PastedHost
+from tests.cli.test_pasted_rates import LINK, RULER, RUN
+
+SUM = "[SUM]   0.00-10.00  sec   127 GBytes   {} Gbits/sec                  receiver\n"
+PORTS = (
+    "$ ibdev2netdev\nroceP2p1s0f0 port 1 ==> enP2p1s0f0np0 (Up)\n"
+    "roceP2p1s0f1 port 1 ==> enP2p1s0f1np1 (Down)\n"
+    "rocep1s0f0 port 1 ==> enp1s0f0np0 (Up)\nrocep1s0f1 port 1 ==> enp1s0f1np1 (Down)\n"
+)
+IBSTAT = "$ ibstat rocep1s0f1\nCA 'rocep1s0f1'\n\tPort 1:\n\t\tState: Active\n\t\tRate: 100\n"
+
+
+def answered(text: str) -> Answer:
+    pasted = PastedHost(text)
+    return with_rates(explain(pasted), pasted).answer
+
+
+def perftest(rate: str, device: str = "rocep1s0f1", size: int = 65536) -> str:
+    return RUN.format(device=device, rate=rate, ruler=RULER, size=size)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        perftest("97.28"),  # dgx-spark-playbooks, performance_benchmarking_guide.md
+        perftest("111.71", "roceP2p1s0f1"),  # eugr/spark-vllm-docker, docs/NETWORKING.md
+        perftest("108.10") + LINK.format("0000:01:00.1"),
+        f"I have two DGX Sparks and one cable.\n\n{SUM.format(109)}",
+        f"{PORTS}$ iperf3 -c 192.168.100.11 -P 8\n{SUM.format(96.2)}",
+    ],
+)
+def test_it_is_said_to_be_half_with_the_rate_of_both(text: str):
+    answer = answered(text)
+    assert answer.kind == AnswerKind.SEVERAL
+    assert "half of a cable" in answer.sentence and "carry 178 to 196 Gb/s" in answer.sentence
+    assert "roceP2p1s0f" in answer.now[0] and "rocep1s0f" in answer.now[0]
+
+
+def test_both_devices_of_the_port_in_use_are_named():
+    assert "NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1" in answered(perftest("108.9")).now[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        perftest("108.9", "mlx5_0"),
+        perftest("13.23"),  # far below one device
+        perftest("185.00"),  # more than one device can carry
+        perftest("108.9", size=4096),
+        SUM.format(109),  # of a machine that nothing names
+        f"Two DGX Sparks:\n\n{SUM.format(9.4)}",  # its other NIC, of 10 Gbit/s
+        "$ ibstat rocep1s0f1\nCA 'rocep1s0f1'\n\tPort 1:\n\t\tState: Active\n\t\tRate: 100\n"
+        + perftest("97.3"),
+    ],
+)
+def test_other_rates_and_ports_and_machines_are_not(text: str):
+    assert "half of a cable" not in answered(text).sentence
