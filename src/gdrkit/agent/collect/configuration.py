@@ -49,30 +49,31 @@ _DIRECTIVE = re.compile(
     rb"\s*(?:(?:blacklist|include)\s+" + _GLOB
     + rb"|(?:alias)\s+" + _GLOB + rb"\s+[\w-]{1,64}"
     + rb"|(?:softdep|weakdep)\s+[\w-]{1,64}(?:\s+[\w-]{1,64}:?)*"
-    + rb"|allow_unsupported_modules\s+\w+)"
+    + rb"|allow_unsupported_modules\s+\w+)(?!\S)"
 )  # fmt: skip
 _OPTIONS = re.compile(rb"(?P<head>\s*options\s+[\w-]{1,64})(?=\s)")
 _COMMAND = re.compile(rb"(?P<head>\s*(?:install|remove)\s+[\w*?-]{1,64}\s)")
-_FIRST = re.compile(rb"(\s*[a-z_]{1,32})(?!\S)(.*)", re.DOTALL)
+_FIRST = re.compile(rb"[a-z_]{1,32}")
 _FLAG = re.compile(rb"[a-z]{1,12}(?:_[a-z0-9]{1,12}){1,5}|modeset|fbdev|dyndbg")
 _ARGUMENT = re.compile(rb"""(?<!\S)(?P<name>[\w.-]{1,64})(?:=(?P<value>(?:"[^"]*"?|[^\s"])*))?|[^\s]+""")
 
 
 def _modprobe_line(line: bytes) -> bytes:
     """modprobe.d(5). A line that modprobe complains about keeps its first word."""
-    if line.lstrip().startswith(b"#"):
-        return b"#"
-    if options := _OPTIONS.match(line):
-        return options["head"] + _arguments(line[options.end() :])
-    if command := _COMMAND.match(line):
-        return command["head"] + without_words(line[command.end() :])
+    first, *rest = line.split(None, 1)
+    if first in (b"install", b"remove"):
+        command = _COMMAND.match(line)
+        return command["head"] + without_words(line[command.end() :]) if command else first + b" " + DROPPED
+    if first == b"options":
+        options = _OPTIONS.match(line)
+        return options["head"] + _arguments(line[options.end() :]) if options else first + b" " + DROPPED
     plain = _DIRECTIVE.match(line)
-    if plain and not line[plain.end() :].strip():
-        return line
-    if plain and line[plain.end() : plain.end() + 1].isspace():
-        return plain[0] + b" " + DROPPED
-    first = _FIRST.fullmatch(line)
-    return first[1] + (b" " + DROPPED if first[2].strip() else b"") if first else b"#"
+    if plain:
+        left = line[plain.end() :].strip()
+        return line if not left else plain[0] + b" " + DROPPED
+    if _FIRST.fullmatch(first):
+        return first + (b" " + DROPPED if rest else b"")
+    return b"#"
 
 
 def _arguments(text: bytes) -> bytes:

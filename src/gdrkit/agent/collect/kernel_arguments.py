@@ -32,6 +32,8 @@ _FLAG = re.compile(
 )
 """Words without a value that stay; so does the name of a parameter that is read."""
 
+LINE_BYTES = 16 << 10
+"""Four times the longest line of a kernel's arguments, COMMAND_LINE_SIZE in arch/*/include/asm/setup.h."""
 _OF_MODULE = re.compile(MODULE.pattern + rb"\.(?P<parameter>\w{1,64})")
 _NAME = re.compile(rb"[\w.+-]{1,64}")
 
@@ -52,7 +54,10 @@ _SAID = re.compile(rb"(?:[^\"';`\\\n]|\\(?![\"'\n]))+")
 
 
 def _arguments(text: bytes, word: re.Pattern[bytes]) -> bytes:
-    """A list of arguments. What GRUB and the shell act on remains in place, and so do quotation marks."""
+    """A list of arguments. What GRUB and the shell act on remains in place, and so do quotation marks. Of a
+    list that is longer than any kernel's, no more remains."""
+    if len(text) > LINE_BYTES:
+        return _arguments(text[:LINE_BYTES], word) + b" " + DROPPED
     if not _MARKS.search(text):
         return _BARE.sub(rb"\1" + DROPPED, text)
     return word.sub(_argument, text)

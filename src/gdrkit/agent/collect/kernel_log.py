@@ -10,12 +10,13 @@ import re
 from .kernel_arguments import arguments_in_log
 from .module_parameters import DROPPED
 
-_LINE = re.compile(
-    rb"^(?P<stamp>(?:<\d+>|\w+[ ]*:\w+[ ]*:[ ])?\[[^\]\n]{3,40}\](?:\[[ ]*[CT]\d+\])?[ ]?"
+_STAMP = (
+    rb"(?:(?:<\d+>|\w+[ ]*:\w+[ ]*:[ ])?\[[^\]\n]{3,40}\](?:\[[ ]*[CT]\d+\])?[ ]?"
     rb"(?:(?!\S+:)[\w.-]{1,64}[ ]kernel:[ ])?"
-    rb"|[^\n\[\]]{10,120}?[ ]kernel:[ ](?:\[[^\]\n]{3,40}\][ ]?)?)?(?P<text>[^\n]*)$",
-    re.MULTILINE,
-)  # fmt: skip
+    rb"|[^\n\[\]]{10,120}?[ ]kernel:[ ](?:\[[^\]\n]{3,40}\][ ]?)?)"
+)
+_WITHOUT_TIME = re.compile(rb"(?m)^(?!" + _STAMP + rb")[^\n]*[^\s][^\n]*$")
+_LINE = re.compile(rb"(?m)^(?P<stamp>" + _STAMP + rb")(?P<text>[^\n]+)$")
 """As dmesg(1) and journalctl(1) write it; facts/kernel_log.py reads these forms."""
 
 _BY_PROGRAM = re.compile(
@@ -44,15 +45,12 @@ _QUOTED_VALUE = re.compile(rb"(?P<name>: `)[^\n]*(?=' (?:invalid|too large) for 
 
 def log_in_bundle(data: bytes) -> bytes:
     """The log without such texts, and without the values of kernel arguments that nothing reads."""
-    data = _LINE.sub(_of_line, data)
+    data = _LINE.sub(_of_line, _WITHOUT_TIME.sub(DROPPED, data))
     return arguments_in_log(_QUOTED_VALUE.sub(rb"\g<name>" + DROPPED, data))
 
 
 def _of_line(line: "re.Match[bytes]") -> bytes:
-    text = line["text"]
-    if not text.strip() or (line["stamp"] and _is_kept(text)):
-        return line[0]
-    return (line["stamp"] or b"") + DROPPED
+    return line[0] if _is_kept(line["text"]) else line["stamp"] + DROPPED
 
 
 def _is_kept(text: bytes) -> bool:

@@ -17,7 +17,8 @@ _SETTING = re.compile(
 ucx.conf. No others are collected."""
 
 _ASSIGNED = re.compile(
-    rb"(?P<head>[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w ]{0,79}?)[ \t]*[=:][ \t]*)(?P<value>[^\n\0]*)"
+    rb"(?P<head>[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_]\w{0,79}|CPU \w{1,8}|Product name)[ \t]*[=:][ \t]*)"
+    rb"(?P<value>[^\n\0]*)"
 )
 _LINE = re.compile(rb"[^\n]+")
 _SECTION = re.compile(rb"[ \t]*\[[\w .-]{1,64}\][ \t]*")

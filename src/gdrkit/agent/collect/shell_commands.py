@@ -31,6 +31,7 @@ _OTHER = re.compile(
     rb"|,?[A-Z]{2,16}(?:\{\w{1,32}\})?[-+:!=]?=,?|,"
 )
 """What systemctl(1) does, udev(7) compares, and statuses of exit."""
+_KEPT = re.compile(b"|".join(kind.pattern for kind in (_LOADER, _PROGRAM, _OPTION, _OTHER, _PLACE, MODULE)))
 _ARGUMENT = re.compile(rb"([A-Za-z]\w{0,63})=(\S*)")
 
 
@@ -65,5 +66,4 @@ def _is_kept(word: bytes, loads: bool) -> bool:
         argument = _ARGUMENT.fullmatch(word)
         if argument or _NAME.fullmatch(word):
             return argument is None or value_kept(argument[1], argument[2])
-    kinds = (_LOADER, _PROGRAM, _OPTION, _OTHER, _PLACE, MODULE)
-    return any(kind.fullmatch(word) for kind in kinds) and not RANDOM.search(word)
+    return _KEPT.fullmatch(word) is not None and not RANDOM.search(word)
