@@ -132,7 +132,7 @@ PIECES = st.sampled_from(
 )
 
 
-@given(st.sampled_from(KINDS), st.lists(PIECES, max_size=24).map("".join))
+@given(st.sampled_from(KINDS[:-1]), st.lists(PIECES, max_size=24).map("".join))
 def test_a_word_between_any_marks_is_kept_nowhere(path, marks):
     """Words of one's own, among all that has a meaning in such a file."""
     text = marks.replace("=", "=Zx9Qw3Lm7Kp2Vt5R ").replace('"', '"Zx9Qw3Lm7Kp2Vt5R')

@@ -38,8 +38,9 @@ _OF_MODULE = re.compile(MODULE.pattern + rb"\.(?P<parameter>\w{1,64})")
 _NAME = re.compile(rb"[\w.+-]{1,64}")
 
 _KEPT = (
-    rb"(?!(?:(?:" + _FLAG.pattern + rb"|" + MODULE.pattern + rb"\.\w{1,64});?|(?:" + READ.pattern
-    + rb")(?:=[^\s\"'\\]*)?;?|[\w.-]{1,64}=" + PLAIN.pattern + rb";?|" + _USUAL.pattern + rb")(?!\S))"
+    rb"(?!(?:(?:" + _FLAG.pattern + rb"|" + MODULE.pattern + rb"\.\w{1,64});?"
+    + rb"|(?:" + READ.pattern + rb")(?:=(?!\S*?(?:" + RANDOM.pattern + rb"))[^\s\"'\\]*)?;?"
+    + rb"|[\w.-]{1,64}=" + PLAIN.pattern + rb";?|" + _USUAL.pattern + rb")(?!\S))"
 )  # fmt: skip
 """Ahead of most words that stay: they are passed over at once."""
 _BY_KERNEL = re.compile(rb"""(?<!\S)""" + _KEPT + rb"""(?:"[^"\n]*(?:"|\Z|(?=\n))|[^\s"])+""")
@@ -70,7 +71,9 @@ def _argument(found: re.Match[bytes]) -> bytes:
         kept = (_FLAG, READ, _OF_MODULE)
         return word if any(kind.fullmatch(word.strip(b";\"'\\")) for kind in kept) else _emptied(word)
     option = _OF_MODULE.fullmatch(name)
-    if READ.fullmatch(name) or (option and value_kept(option["parameter"], value.strip(b"\"'\\;"))):
+    if READ.fullmatch(name) and not RANDOM.search(value):
+        return word
+    if option and value_kept(option["parameter"], value.strip(b"\"'\\;")):
         return word
     if PLAIN.fullmatch(value.strip(b"\"'\\;")):
         return word

@@ -10,10 +10,11 @@ import re
 from .kernel_arguments import arguments_in_log
 from .module_parameters import DROPPED
 
+_TIME = rb"\[(?:[ ]*\d{1,9}\.\d{1,9}|[A-Z][a-z]{2}[ ][A-Z][a-z]{2}[ ][ \d:]{10,20})\]"
 _STAMP = (
-    rb"(?:(?:<\d+>|\w+[ ]*:\w+[ ]*:[ ])?\[[^\]\n]{3,40}\](?:\[[ ]*[CT]\d+\])?[ ]?"
+    rb"(?:(?:<\d+>|\w+[ ]*:\w+[ ]*:[ ])?" + _TIME + rb"(?:\[[ ]*[CT]\d+\])?[ ]?"
     rb"(?:(?!\S+:)[\w.-]{1,64}[ ]kernel:[ ])?"
-    rb"|[^\n\[\]]{10,120}?[ ]kernel:[ ](?:\[[^\]\n]{3,40}\][ ]?)?)"
+    rb"|[^\n\[\]]{10,120}?[ ]kernel:[ ](?:" + _TIME + rb"[ ]?)?)"
 )
 _WITHOUT_TIME = re.compile(rb"(?m)^(?!" + _STAMP + rb")[^\n]*[^\s][^\n]*$")
 _LINE = re.compile(rb"(?m)^(?P<stamp>" + _STAMP + rb")(?P<text>[^\n]+)$")
