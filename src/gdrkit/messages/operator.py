@@ -261,7 +261,7 @@ ROWS = (
     ),
     MessageTemplate(
         "kubectl",
-        r"{name:[\w.-]{1,80}}{: +}notReady{: {2,}[\dT]}",
+        r"{name:(?<![\w.-])[\w.-]{1,80}}{: +}notReady{: {2,}[\dT]}",
         meaning=Meaning(
             "A policy of NVIDIA's operators is not ready: some of the pods that it asks for do not run",
             "Paste what `kubectl get KIND NAME -o yaml` prints of it into `gdr explain`: its status names"
