@@ -26,6 +26,7 @@ def kept(path: str, text: str) -> str:
             "root=UUID=0a1b-2c ro console=ttyS0,115200n8 hugepages=16 rd.driver.blacklist=nouveau",
         ),
         (GRUB, "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet pci='disable_acs_redir=A;B' splash;\""),
+        (GRUB, "GRUB_CMDLINE_LINUX='iommu=pt quiet'\nGRUB_CMDLINE_LINUX_DEFAULT=iommu=pt"),
         (GRUB, 'GRUB_DEFAULT="Advanced options for Ubuntu>Ubuntu, with Linux 6.8.0-45-generic"'),
         ("boot/grub2/grubenv", "saved_entry=gpu-5.14.0-427.el9.x86_64\nkernelopts=ro iommu=pt"),
         (
@@ -37,6 +38,7 @@ def kept(path: str, text: str) -> str:
             MODPROBE,
             "install ib_core { modprobe -q a; } >/dev/null 2>&1; modprobe -i ib_core $CMDLINE_OPTS",
         ),
+        (MODPROBE, "install a modprobe nvidia NVreg_CoherentGPUMemoryMode=driver"),
         (MODPROBE, 'options nvidia NVreg_EnableGpuFirmware=0 NVreg_RegistryDwords="PeerMappingOverride=1;"'),
         (MODPROBE, "blacklist nouveau\nalias pci:v000010DE* nvidia\nsoftdep nvidia post: nvidia-peermem"),
         (MODPROBE, "options mlx5_core \\\n  num_vfs=16,8\nallow_unsupported_modules 1"),
@@ -54,6 +56,7 @@ def kept(path: str, text: str) -> str:
         ("etc/environment", 'CUFILE_FORCE_COMPAT_MODE="true"\nLD_LIBRARY_PATH=/usr/lib:/opt/a'),
         ("proc/self/environ", "NCCL_DEBUG=INFO\0PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\0"),
         ("proc/driver/nvidia/params", 'DmaRemapPeerMmio: 1\nRegistryDwords: "PeerMappingOverride=1;"'),
+        ("proc/driver/nvidia/params", 'CoherentGPUMemoryMode: "driver"'),
         ("sos_commands/kernel/dkms_status", "nvidia/580.95, 6.8.0-1, x86_64: installed (WARNING! Diff)"),
         (
             "var/log/pods/a/0.log",
@@ -102,6 +105,7 @@ def test_what_rules_read_is_kept(path, text):
         ),
         ("var/log/pods/a/0.log", "+ modprobe nvidia-peermem key=x\n+ register x", "#\n#"),
         ("etc/modules", "ib_umad x=swordfish # y", "ib_umad x=(dropped) "),
+        ("etc/rc.local", "# modprobe nvidia-peermem\n; modprobe a\nmodprobe b", "#\n#\nmodprobe b"),
         (UNIT, "Environment=A=b\nExecStart=/usr/bin/x", "#\n#"),
         ("etc/nccl.conf", "NCCL_NET_GDR_LEVEL=LOC # was SYS", "NCCL_NET_GDR_LEVEL=LOC #(dropped)"),
         ("etc/nccl.conf", "A=b\nNCCL_IB_HCA=a b", "#\nNCCL_IB_HCA=(dropped)"),

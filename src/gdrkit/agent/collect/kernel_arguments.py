@@ -68,8 +68,7 @@ def _argument(found: re.Match[bytes]) -> bytes:
     word = found[0]
     name, equals, value = word.partition(b"=")
     if not equals:
-        kept = (_FLAG, READ, _OF_MODULE)
-        return word if any(kind.fullmatch(word.strip(b";\"'\\")) for kind in kept) else _emptied(word)
+        return _emptied(word)
     option = _OF_MODULE.fullmatch(name)
     if READ.fullmatch(name) and not RANDOM.search(value):
         return word
