@@ -54,13 +54,15 @@ _DIRECTIVE = re.compile(
 _OPTIONS = re.compile(rb"(?P<head>\s*options\s+[\w-]{1,64})(?=\s)")
 _COMMAND = re.compile(rb"(?P<head>\s*(?:install|remove)\s+[\w*?-]{1,64}\s)")
 _FIRST = re.compile(rb"[a-z_]{1,32}")
-_FLAG = re.compile(rb"[a-z]{1,12}(?:_[a-z0-9]{1,12}){1,5}|modeset|fbdev|dyndbg")
+_FLAG = re.compile(rb"[a-z]{1,12}(?:_[a-z0-9]{1,12}){1,5}|modeset|fbdev|dyndbg|--|\d{1,3}")
 _ARGUMENT = re.compile(rb"""(?<!\S)(?P<name>[\w.-]{1,64})(?:=(?P<value>(?:"[^"]*"?|[^\s"])*))?|[^\s]+""")
 
 
 def _modprobe_line(line: bytes) -> bytes:
     """modprobe.d(5). A line that modprobe complains about keeps its first word."""
     first, *rest = line.split(None, 1)
+    if first.startswith(b"#"):
+        return line[: line.index(b"#") + 1]
     if first in (b"install", b"remove"):
         command = _COMMAND.match(line)
         return command["head"] + without_words(line[command.end() :]) if command else first + b" " + DROPPED
@@ -73,7 +75,7 @@ def _modprobe_line(line: bytes) -> bytes:
         return line if not left else plain[0] + b" " + DROPPED
     if _FIRST.fullmatch(first):
         return first + (b" " + DROPPED if rest else b"")
-    return b"#"
+    return DROPPED
 
 
 def _arguments(text: bytes) -> bytes:
@@ -83,7 +85,7 @@ def _arguments(text: bytes) -> bytes:
 def _argument(found: "re.Match[bytes]") -> bytes:
     name, value = found["name"], found["value"]
     if name is None:
-        return found[0] if found[0] == b"\\" else DROPPED
+        return found[0] if found[0] in (b"\\", b"=") else DROPPED
     if _FLAG.fullmatch(name) if value is None else value_kept(name, value):
         return found[0]
     if value is None:

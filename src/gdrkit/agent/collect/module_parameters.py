@@ -21,7 +21,7 @@ RANDOM = re.compile(
 )
 """A word with capitals, small letters and digits, as in base64; or a long one as in hexadecimal."""
 
-_SWITCH = rb"(?i:-?\d{1,3}[kmgt]?|0x[0-9a-f]{1,8}|[yn]|on|off|yes|no|true|false|auto|default|none)"
+_SWITCH = rb"(?i:-?\d{1,3}[kmgt]?|0x[0-9a-f]{1,8}|[yn]|[a-z]{1,5}|default)"
 PLAIN = re.compile(_SWITCH + rb"(?:," + _SWITCH + rb")*")
 """What cannot be a secret, whatever it belongs to."""
 
@@ -31,7 +31,7 @@ _TEXTS = {
     b"NVreg_ExcludedGpus": rb"(?:(?:GPU-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12},?){1,64}",
     b"NVreg_GpuBlacklist": rb"(?:(?:GPU-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12},?){1,64}",
     b"ids": rb"(?:[0-9a-f]{4}:[0-9a-f]{4},?){1,64}",
-    b"dyndbg": rb"\+?p",
+    b"dyndbg": rb"[\w .+;*=/-]{1,200}",
 }
 """Parameters with texts, and how such a text looks: rules/gpu_refused.py, rules/gpu_cdmm.py,
 rules/gpu_passed_through.py, facts/dynamic_debug.py, rules/gpu_initiated.py."""

@@ -23,11 +23,11 @@ _PROGRAM = re.compile(
     rb"[-@:+!|]*(?:/(?:usr/)?s?bin/)?(?:true|false|exit|exec|return|:|\[\[?|\]\]?|test|sleep|sh|bash|systemctl|udevadm)"
     rb"|if|then|else|fi|do|done|[{}!]"
 )
-_OPTION = re.compile(rb"-{1,2}[a-z][a-z-]{0,30}|-[A-Za-z]{1,3}")
+_OPTION = re.compile(rb"-{1,2}[a-z][a-z-]{0,30}|-[A-Za-z]{1,3}|--")
 _PLACE = re.compile(rb"/(?:sys|proc|dev|lib|usr|sbin|bin|run)(?:/[\w.+*$-]{1,48}){1,12}/?")
 _NAME = re.compile(rb"[a-z][a-z0-9]{0,15}(?:[_-][a-z0-9]{1,15}){0,6}")
 _OTHER = re.compile(
-    rb"start|restart|stop|settle|add|change|module|\d{1,3}|\$CMDLINE_OPTS|[\w@-]{1,48}\.(?:service|target),?"
+    rb"start|restart|stop|settle|add|change|module|\d{1,3}(?:\.\d{1,3}){0,3}|\$CMDLINE_OPTS|[\w@-]{1,48}\.(?:service|target),?"
     rb"|,?[A-Z]{2,16}(?:\{\w{1,32}\})?[-+:!=]?=,?|,"
 )
 """What systemctl(1) does, udev(7) compares, and statuses of exit."""
@@ -62,6 +62,7 @@ def without_words(text: bytes) -> bytes:
 
 def _is_kept(word: bytes, loads: bool) -> bool:
     """Whether a word may stay; `loads`: it is an argument of modprobe(8) or its like."""
+    word = word.replace(b"\\", b"")  # kmod drops it before it hands the line to a shell
     if loads:
         argument = _ARGUMENT.fullmatch(word)
         if argument or _NAME.fullmatch(word):
