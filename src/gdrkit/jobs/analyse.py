@@ -75,6 +75,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
+        hidden=tally.hidden,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
@@ -123,6 +124,7 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
         ranks=present, expected=expected, channels=most, direct=totals[Carrier.DIRECT],
         bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], nvlink=totals[Carrier.NVLINK],
         unknown=expected - present,
+        silent=sum(not rank.legs and rank.network_path is None for job in jobs for rank in job.ranks),
     )  # fmt: skip
 
 
@@ -138,7 +140,8 @@ def _state(
     if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
         return "blocked"
     if counts.direct or counts.nvlink:
-        return "unknown" if counts.unknown else "active"
+        # of lines that Ray takes for alike, any may be of another path
+        return "unknown" if counts.unknown or counts.silent or gathered.tally.hidden else "active"
     return "blocked" if reports and any(one.blocks for one in reports.statements) else "unknown"
 
 

@@ -70,6 +70,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     errors: list[JobError]
     misleading: list[MisleadingLine]
     damaged_lines: int
+    hidden_lines: int  # of NCCL, in whose place Ray printed another one
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
@@ -100,6 +101,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
         misleading=found.misleading,
         damaged_lines=found.damaged,
+        hidden_lines=found.hidden,
         jobs=found.jobs,
         refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
@@ -122,9 +124,13 @@ def summary(found: JobAnalysis) -> str:
     if not (counts.direct or counts.bounced or counts.socket):
         return _without_legs(found)
     of = f"{at_least(found.jobs)}{counts.expected}"
-    if found.state == "unknown" and counts.unknown:
-        verb = "is" if counts.unknown == 1 else "are"
-        return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
+    if found.state == "unknown" and (counts.unknown or counts.silent):
+        left = {
+            f"{'has' if counts.silent == 1 else 'have'} no channel line": counts.silent,
+            f"{'is' if counts.unknown == 1 else 'are'} not in the log": counts.unknown,
+        }
+        rest = ", ".join(f"{number} {words}" for words, number in left.items() if number)
+        return clip(f"{counts.ranks - counts.silent} of {of} ranks direct; {rest}", WIDTH)
     if counts.direct and not (counts.bounced or counts.socket) and _is_refused(found):
         return f"{plural(counts.direct, 'leg')} meant to be direct, but memory was not registered"
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"

@@ -193,6 +193,7 @@ class LegCounts(Struct, frozen=True, kw_only=True):
     ranks: int  # with channels, a communicator or a network in the logs
     expected: int  # ranks of the communicators, in the logs or not; at least, where only channels name them
     unknown: int  # expected ranks without any line
+    silent: int  # ranks with lines, but without one that shows a path
     channels: int  # of the rank with the most channels
     direct: int
     bounced: int
@@ -322,6 +323,7 @@ class JobAnalysis(Struct, kw_only=True):
     misleading: list[MisleadingLine]
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: LogPosition | None
+    hidden: int  # lines of NCCL in whose place Ray printed another one
     logged: LoggedKinds
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None

@@ -18,6 +18,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.failure_tables import FailureTables
 from gdrkit.jobs.gpu_names import named_gpu
+from gdrkit.jobs.runtime_prefixes import without_repeats
 from gdrkit.jobs.ucx_tables import TableLines
 from gdrkit.jobs.written import between_lines
 from gdrkit.messages.process_ends import own_end
@@ -112,6 +113,7 @@ class Tally:
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
+        self.hidden = 0  # lines of NCCL in whose place Ray printed another one
         self.tables, self.failures = TableLines(), FailureTables()
         self._seen: set[bytes] = set()
         self._heads: dict[bytes, Shapes] = {}
@@ -121,6 +123,9 @@ class Tally:
         """Count a chunk of lines. `ends_whole`: its last line is complete, with or without a newline."""
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n")
+        if b"repeated " in chunk:
+            chunk, hidden = without_repeats(chunk)
+            self.hidden += hidden
         shapes = _peers().sub(b"", chunk).split(b"\n")
         last = shapes.pop()
         base = self.lines.get(section, 0) + 1
@@ -272,6 +277,7 @@ class Tally:
             self.lines[section] = self.lines.get(section, 0) + lines
         self.damaged += other.damaged
         self.forgotten += other.forgotten
+        self.hidden += other.hidden
         self.tables.lines.update(other.tables.lines)
         self.failures.lines.update(other.failures.lines)
         positions = [position for position in (self.first_damaged, other.first_damaged) if position >= 0]

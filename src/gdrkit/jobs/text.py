@@ -45,6 +45,10 @@ WHY_FINE = (
     "inside a host NCCL needs no NIC, so this log cannot show whether GPU memory reaches the network: run "
     "the job on two hosts for that"
 )
+HIDDEN = (
+    "Ray dropped {} of NCCL that it took for repeated, although they may show another path: run again with "
+    "RAY_DEDUP_LOGS=0"
+)
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 
 
@@ -136,7 +140,9 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         yield 2, "", summary
         if words := contrast(document, groups):
             yield 2, "", words
-    if state == "unknown" and document.counts.direct and document.counts.unknown:
+    if document.hidden_lines:
+        yield 2, "", HIDDEN.format(_count(document.hidden_lines, "line"))
+    elif state == "unknown" and document.counts.direct and document.counts.unknown:
         yield 2, "", "the log ends early, or is of some ranks only: `gdr nccl` takes all logs of a job"
     for job in document.jobs:
         version = (
