@@ -90,7 +90,7 @@ def test_the_path_of_a_line_that_ray_kept_counts_and_its_network_is_no_plugin():
     found = document(analysed(deduplicated(log(slow=2))))
     assert (found.verdict.state, found.damaged_lines, found.findings) == ("blocked", 0, ())
     assert found.hidden_lines > 0
-    assert "run again with RAY_DEDUP_LOGS=0" in text(found, width=200)
+    assert "run with RAY_DEDUP_LOGS=0" in text(found, width=200)
 
 
 def test_a_job_of_which_ray_dropped_lines_is_not_known_to_be_direct():

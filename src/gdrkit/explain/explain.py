@@ -99,7 +99,11 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         *(((), "") for one in (other,) if one is not None and one.fails),
     ]
     limits = blameless(failing, text.lines, job)
-    found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)
+    of_path = job.of_path if job is not None else frozenset()  # which did not end the job
+    causes = (one for one in ranked(shown, about, limits) if one.code not in brought)
+    found = tuple(
+        one for one in causes if not one.lines or any(line.line not in of_path for line in one.lines)
+    )
     if found and found[0].code in OF_A_PEER and (first := stopped_first(text.lines, found[0].lines)):
         other, found = first, found[1:]
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from gdrkit.jobs.diagnostics import located, read_diagnostics
-from gdrkit.jobs.errors import BLOCKING, errors
+from gdrkit.jobs.errors import BLOCKING, errors, has_ended
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import (
@@ -73,6 +73,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         findings=findings(gathered, jobs, failed, reports),
         lone_settings=lone_settings(gathered, jobs),
         errors=failed,
+        ended=has_ended(gathered, failed),
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
         hidden=tally.hidden,
@@ -202,4 +203,5 @@ def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
         net=any_of(nccl_records.NetDevice, nccl_records.PairLine, nccl_records.FusedDevice),
         env=any_of(nccl_records.Variable),
         init=any_of(nccl_records.Communicator, nccl_records.Network),
+        slurm=gathered.tally.failures.slurm,
     )

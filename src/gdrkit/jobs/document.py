@@ -37,7 +37,7 @@ from gdrkit.jobs.job import (
 )
 from gdrkit.jobs.reasons import ITS_DEVICE
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
-from gdrkit.report.summary import WIDTH, clip
+from gdrkit.report.summary import WIDTH, clause, clip
 
 NAMED = 8
 """Devices and hosts that are named one by one."""
@@ -68,6 +68,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     lone_settings: tuple[LoneSetting, ...]  # printed by some hosts, beside one that prints no setting
     why_not_direct: tuple[WhySection, ...]
     errors: list[JobError]
+    ended: bool  # the job, or a part of it, by the first of these errors
     misleading: list[MisleadingLine]
     damaged_lines: int
     hidden_lines: int  # of NCCL, in whose place Ray printed another one
@@ -99,6 +100,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         lone_settings=found.lone_settings,
         why_not_direct=open_now(_ordered(why_sections(found.jobs).values())),
         errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
+        ended=found.ended,
         misleading=found.misleading,
         damaged_lines=found.damaged,
         hidden_lines=found.hidden,
@@ -148,6 +150,9 @@ def summary(found: JobAnalysis) -> str:
     return clip(f"{ranks}: {', '.join(shown)}{then}", WIDTH)
 
 
+NO_CHANNEL = "no network channel; "
+
+
 def _without_legs(found: JobAnalysis) -> str:
     """The verdict in one line where no channel goes over a NIC or TCP."""
     if found.counts.nvlink:
@@ -161,12 +166,12 @@ def _without_legs(found: JobAnalysis) -> str:
         return clip(found.ucx.claim, WIDTH)
     if found.errors:
         first = found.errors[0]
-        if first.todo:
-            return clip(f"no network channel; {first.meaning}", WIDTH)
-        words = first.words.partition("NCCL WARN ")[2] or first.words
-        return clip(f"no channel over a network; {words}", WIDTH)
+        words = first.meaning or first.words.partition("NCCL WARN ")[2] or first.words
+        if words[1:2].islower():
+            words = words[:1].lower() + words[1:]
+        return NO_CHANNEL + clause(words, WIDTH - len(NO_CHANNEL))
     if mixed := next((one for one in found.findings if one.code == "versions-differ-between-ranks"), None):
-        return clip(f"no network channel; {mixed.seen}", WIDTH)
+        return NO_CHANNEL + clause(mixed.seen, WIDTH - len(NO_CHANNEL))
     if found.diagnostics is not None:
         return clip(found.diagnostics.summary, WIDTH)
     if local := _of_one_host(found.jobs):

@@ -245,6 +245,7 @@ class LoggedKinds(Struct, frozen=True, kw_only=True):
     net: bool
     env: bool
     init: bool
+    slurm: bool  # lines of srun or slurmstepd
 
 
 class DiagnosticStatement(Struct, frozen=True, kw_only=True):
@@ -320,6 +321,7 @@ class JobAnalysis(Struct, kw_only=True):
     findings: tuple[JobFinding, ...]
     lone_settings: tuple[LoneSetting, ...]
     errors: list[JobError]
+    ended: bool  # by the first of these errors, as other lines show
     misleading: list[MisleadingLine]
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: LogPosition | None
