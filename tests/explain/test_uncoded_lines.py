@@ -131,7 +131,7 @@ def test_hanging_ranks_are_compared_as_gdr_nccl_does(cli):
     page = cli("".join(line.format(rank, 807) for rank in (0, 1, 3)) + line.format(2, 806))
     words = "Rank 2 did not start operation 807, or did not return from that call"
     assert words in page.partition("The job of the log")[0]
-    assert words[:40] in page.partition("The job of the log")[2]
+    assert f"no network channel; r{words[1:40]}" in page.partition("The job of the log")[2]
 
 
 def test_a_plugin_that_cannot_be_loaded_is_the_answer_and_not_that_the_network_is_missing():

@@ -17,9 +17,8 @@ from tests.jobs.samples import info
 from tests.jobs.test_samples import analysed
 
 ONCE = (
-    " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication, or see"
-    " https://docs.ray.io/en/master/ray-observability/user-guides/configure-logging.html#log-deduplication"
-    " for more options.)"
+    " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication, or see the"
+    " documentation for more options.)"
 )
 DIRECT = "/GDRDMA"
 

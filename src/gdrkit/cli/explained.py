@@ -103,13 +103,9 @@ class LogReader:
         if not job.document.ended:
             return None
         first, *_ = errors = job.document.errors
-        return LoggedEnd(
-            line=self._quote(job, first.line),
-            words=first.meaning or first.words,
-            codes=first.codes,
-            todo=first.todo,
-            of_errors=frozenset(code for error in errors for code in error.codes),
-        )
+        causes = frozenset(code for error in errors for code in error.codes)
+        line, words = self._quote(job, first.line), first.meaning or first.words
+        return LoggedEnd(line, words, first.codes, first.todo, causes)
 
     def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
         """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""

@@ -153,6 +153,19 @@ def summary(found: JobAnalysis) -> str:
 NO_CHANNEL = "no network channel; "
 
 
+def _words(error: JobError) -> str:
+    words = error.meaning or error.words.partition("NCCL WARN ")[2] or error.words
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words
+
+
+def whole_summary(result: NcclDocument) -> str:
+    """The verdict in one sentence of any length."""
+    summary = result.verdict.summary
+    if not (summary.startswith(NO_CHANNEL) and result.errors):
+        return summary
+    return NO_CHANNEL + _words(result.errors[0])
+
+
 def _without_legs(found: JobAnalysis) -> str:
     """The verdict in one line where no channel goes over a NIC or TCP."""
     if found.counts.nvlink:
@@ -166,10 +179,7 @@ def _without_legs(found: JobAnalysis) -> str:
         return clip(found.ucx.claim, WIDTH)
     if found.errors:
         first = found.errors[0]
-        words = first.meaning or first.words.partition("NCCL WARN ")[2] or first.words
-        if words[1:2].islower():
-            words = words[:1].lower() + words[1:]
-        return NO_CHANNEL + clause(words, WIDTH - len(NO_CHANNEL))
+        return NO_CHANNEL + clause(_words(first), WIDTH - len(NO_CHANNEL))
     if mixed := next((one for one in found.findings if one.code == "versions-differ-between-ranks"), None):
         return NO_CHANNEL + clause(mixed.seen, WIDTH - len(NO_CHANNEL))
     if found.diagnostics is not None:

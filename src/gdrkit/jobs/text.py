@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.jobs.diagnostics_text import diagnostics_rows
-from gdrkit.jobs.document import NcclDocument, at_least
+from gdrkit.jobs.document import NcclDocument, at_least, whole_summary
 from gdrkit.jobs.hosts import (
     SLOWER,
     JobHosts,
@@ -131,7 +131,7 @@ def _notes(document: NcclDocument) -> Iterator[Row]:
 
 
 def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
-    state, summary, hosts_line = document.verdict.state, document.verdict.summary, headline(groups)
+    state, summary, hosts_line = document.verdict.state, whole_summary(document), headline(groups)
     yield 0, state, f"{state}  {hosts_line or summary}"
     if hosts_line:
         yield 2, "", summary

@@ -45,7 +45,7 @@ def clip(sentence: str, width: int) -> str:
 
 def clause(sentence: str, width: int) -> str:
     """The sentence, or as many of its first clauses as fit; cut at a word if none does."""
-    for end in ("; ", ": ", ", ", " ("):
+    for end in ("; ", ": ", " ("):
         at = sentence.rfind(end, 0, width + 1)
         if len(sentence) > width and at > 0:
             return sentence[:at]
