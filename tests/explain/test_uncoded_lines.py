@@ -131,7 +131,7 @@ def test_hanging_ranks_are_compared_as_gdr_nccl_does(cli):
     page = cli("".join(line.format(rank, 807) for rank in (0, 1, 3)) + line.format(2, 806))
     words = "Rank 2 did not start operation 807, or did not return from that call"
     assert words in page.partition("The job of the log")[0]
-    assert words[:40] in page.partition("The job of the log")[2]
+    assert f"no network channel; r{words[1:40]}" in page.partition("The job of the log")[2]
 
 
 def test_a_plugin_that_cannot_be_loaded_is_the_answer_and_not_that_the_network_is_missing():
@@ -166,6 +166,37 @@ def test_an_interface_that_has_one_address_on_every_host_connects_none():
     said = bootstrap("n1 docker0:172.17.0.1", "n2 docker0:172.17.0.1")
     assert "docker0, which has the address 172.17.0.1 on each of n1 and 1 more" in said
     assert "ip -br address" in said
+
+
+def test_a_bridge_of_docker_that_ended_a_job_comes_before_what_its_path_lacks():
+    """NVIDIA/nccl issue 1105, with TCP as the only network."""
+    lines = (
+        BOOTSTRAP.format("n1", "br-4e5f60905511:172.18.0.1")
+        + "n1:400:400 [0] NCCL INFO NET/IB : No device found.\n"
+        + "n1:400:400 [0] NCCL INFO Using network Socket\n"
+        + BOOTSTRAP.format("n2", "enp67s0:192.168.1.9")
+        + REFUSED.format("n2", "172.18.0.1")
+        + "torch.distributed.DistBackendError: NCCL error in: x.cpp:13, unhandled system error\n"
+    )
+    found = explained(lines)
+    assert found.answer.sentence.startswith("n1 offers 172.18.0.1, the address of its Docker bridge br-4e5")
+    assert "NCCL_SOCKET_IFNAME=enp67s0" in found.answer.now[0] and found.question is None
+    assert found.answer.others == ()
+
+
+def test_the_host_of_the_error_that_ended_a_job_is_where_to_look():
+    """NVIDIA/nccl-tests issue 206: the limit of locked memory, in a job that goes through host memory."""
+    failed = "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory"
+    lines = (
+        info("gpu07:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
+        + f"gpu07:7:9 [0] misc/ibvwrap.cc:278 NCCL WARN {failed}\n"
+        + "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:13, unhandled system error\n"
+        + f"[rank0]: {failed}\n"
+    )
+    found = explained(lines)
+    assert found.answer.sentence == "The job ended in an error: memory cannot be pinned."
+    assert found.answer.others[0].code == "memlock-limit"
+    assert found.question is not None and found.question.machine == "gpu07"
 
 
 @pytest.mark.parametrize(

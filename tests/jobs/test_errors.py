@@ -299,3 +299,46 @@ def test_a_hang_of_the_watchdogs_is_compared():
 
     assert error.meaning.startswith("Rank 200 did not start operation 807") and error.ranks == 201
     assert "py-spy" in page(log)
+
+
+CALL_FAILED = (
+    "[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/"
+    "ProcessGroupNCCL.cpp:1333, unhandled system error, NCCL version 2.18.5\n"
+)
+REFUSED = warn(
+    "ps-9:12",
+    0,
+    "misc/socket.cc:484",
+    "socketStartConnect: Connect to {}<47113> failed : Connection refused",
+)
+
+
+def two_hosts(interface: str, address: str) -> str:
+    """NVIDIA/nccl issue 1105: two hosts, one of which offers an address that the other does not reach."""
+    return (
+        info("ps-8:7", 1, f"Bootstrap : Using {interface}:{address}<0>", "NET/IB : No device found.",
+             "Using network Socket")
+        + info("ps-9:12", 0, "Bootstrap : Using enp67s0:192.168.1.9<0>", "Using network Socket")
+        + warn("ps-9:12", 0, "misc/socket.cc:484", REFUSED.format(address))
+    )  # fmt: skip
+
+
+def test_the_error_that_ended_a_job_comes_before_its_path():
+    log = two_hosts("br-4e5f60905511", "172.18.0.1")
+    ended, going = document(analysed(log + CALL_FAILED)), document(analysed(log))
+    assert (ended.ended, going.ended) == (True, False)
+    assert text(ended).startswith("Errors: the first one ended the job") and text(going).startswith(
+        "blocked"
+    )
+
+
+@pytest.mark.parametrize("name", ["br-4e5f60905511", "docker0"])
+def test_a_bridge_of_docker_is_named_with_the_interface_of_the_others(name):
+    (error,) = analysed(two_hosts(name, "172.18.0.1")).errors
+    assert f"172.18.0.1, the address of its Docker bridge {name}" in error.meaning
+    assert "NCCL_SOCKET_IFNAME=enp67s0" in error.todo
+
+
+def test_another_interface_may_be_reached():
+    (error,) = analysed(two_hosts("br0", "172.18.0.1")).errors  # a bridge of the host's own network
+    assert "Docker" not in error.meaning

@@ -101,6 +101,7 @@ ABOUT_ONE = {
     "fabric/nccl/view.py": "the model of NCCL",
     "fabric/topo_node.py": "doctor's verdict for a pair, which verbs alone has",
     "jobs/findings.py": "the memory that NCCL shares over NVLink between hosts",
+    "jobs/hosts.py": "the variables of NCCL in the logs of a job",
     "jobs/setting_advice.py": "the variables of NCCL in the logs of a job",
     "repair/platforms/mooncake_switch.py": "what two remedies of Mooncake share",
     "repair/remedies/clean_nccl_settings.py": "the lines of NCCL's own file of settings",

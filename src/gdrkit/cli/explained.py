@@ -30,6 +30,7 @@ from gdrkit.explain.logged_job import (
     DIFFERS,
     DiagnosticsReport,
     LoggedCause,
+    LoggedEnd,
     LoggedJob,
     OtherEvidence,
 )
@@ -83,6 +84,7 @@ class LogReader:
         return LoggedJob(
             state="unknown" if only_ucx else found.verdict.state,
             failed=bool(found.errors),
+            end=self._end(job),
             summary=found.verdict.summary,
             causes=tuple(self._causes(job)),
             legs=self._legs(job, [rank for part in found.jobs for rank in part.ranks]),
@@ -96,6 +98,14 @@ class LogReader:
     def _quote(self, job: PastedJob, line: LogPosition) -> QuotedLine:
         at = line.line - self._gap.lines if line.line > self._gap.after else line.line
         return QuotedLine(line.line, job.text.lines[at - 1].strip())
+
+    def _end(self, job: PastedJob) -> LoggedEnd | None:
+        if not job.document.ended:
+            return None
+        first, *_ = errors = job.document.errors
+        causes = frozenset(code for error in errors for code in error.codes)
+        line, words = self._quote(job, first.line), first.meaning or first.words
+        return LoggedEnd(line, words, first.codes, first.todo, causes)
 
     def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
         """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""

@@ -52,7 +52,7 @@ from gdrkit.explain.outputs.text_host import TextHost, proofs_of
 from gdrkit.explain.platform_advice import of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
-from gdrkit.explain.ranking import is_foreign, is_unneeded, ranked
+from gdrkit.explain.ranking import Candidate, is_foreign, is_unneeded, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.facts.rdma import hardware_pairs, pairs
@@ -99,7 +99,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         *(((), "") for one in (other,) if one is not None and one.fails),
     ]
     limits = blameless(failing, text.lines, job)
-    found = tuple(one for one in ranked(shown, about, limits) if one.code not in brought)
+    found = _without_path((one for one in ranked(shown, about, limits) if one.code not in brought), job)
     if found and found[0].code in OF_A_PEER and (first := stopped_first(text.lines, found[0].lines)):
         other, found = first, found[1:]
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
@@ -120,6 +120,14 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
             {} if about.foreign else {one.code: one.weight for one in found},
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
+    )
+
+
+def _without_path(found: Iterable[Candidate], job: LoggedJob | None) -> tuple[Candidate, ...]:
+    """The causes, of a job that ended by an error without those of its path, which did not end it."""
+    of_path = job.of_path if job is not None else frozenset()
+    return tuple(
+        one for one in found if not one.lines or any(line.line not in of_path for line in one.lines)
     )
 
 

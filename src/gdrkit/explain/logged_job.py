@@ -80,11 +80,22 @@ class DiagnosticsReport(Struct, frozen=True, kw_only=True):
     todo: tuple[str, ...]
 
 
+class LoggedEnd(Struct, frozen=True):
+    """The error that ended a job."""
+
+    line: QuotedLine
+    words: str
+    codes: tuple[str, ...]  # possible causes
+    todo: str  # "" where a cause has it
+    of_errors: frozenset[str]  # possible causes of all errors
+
+
 class LoggedJob(Struct, frozen=True, kw_only=True):
     """What a log shows."""
 
     state: str  # active, blocked, unknown
     failed: bool  # a line reports a failure
+    end: LoggedEnd | None  # None: no line shows that the job ended by an error
     summary: str
     causes: tuple[LoggedCause, ...]
     legs: KnownFact | None  # what carries the traffic; None if no line shows it
@@ -111,6 +122,14 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
         some = (one.todo for one in self.causes if one.todo and (code in one.codes or code == DIFFERS))
         steps = "; ".join(dict.fromkeys(some))
         return (f"{steps[0].upper()}{steps[1:]}.",) if steps else ()
+
+    @property
+    def of_path(self) -> frozenset[int]:
+        """The lines that only show why the path is not direct, where the job ended by an error."""
+        if self.end is None:
+            return frozenset()
+        errors = self.end.of_errors
+        return frozenset(one.line.line for one in self.causes if errors.isdisjoint(one.codes))
 
     def decides(self, event: LogEvent) -> bool:
         """Whether the analysis of the log decides about a line."""
@@ -193,6 +212,8 @@ def answer_of(job: LoggedJob | None) -> Answer | None:
         return None
     if job.state == "blocked" or job.failed:
         blocked = "NCCL does not access GPU memory directly, at least in part"
+        if job.end is not None:  # whatever the path: a job may be meant to do without GPUDirect RDMA
+            return _of_end(job.end)
         first = next((one.line for one in job.causes if one.matters), None)
         return _answer(
             AnswerKind.SEVERAL,
@@ -208,6 +229,17 @@ def answer_of(job: LoggedJob | None) -> Answer | None:
         Sureness.CERTAIN if report.shown else Sureness.POSSIBLE,
         now=report.todo[:MOST_STEPS],
     )  # fmt: skip
+
+
+def _of_end(end: LoggedEnd) -> Answer:
+    """The error that ended a job; one without a code has no causes to choose from."""
+    words = end.words.removesuffix(".")
+    if end.codes:
+        sentence = f"The job ended in an error: {words}."
+        return _answer(AnswerKind.SEVERAL, sentence, Sureness.CERTAIN, lines=(end.line,))
+    now = (f"{end.todo.removesuffix('.')}.",) if end.todo else ()
+    sentence = f"{words[:1].upper()}{words[1:]}."
+    return _answer(AnswerKind.ELSEWHERE, sentence, Sureness.LIKELY, lines=(end.line,), now=now)
 
 
 READY_FOR_MORE = "`gdr doctor` on the host says whether it is ready for a job over a network."

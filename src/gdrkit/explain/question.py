@@ -42,7 +42,8 @@ def question(
                 scores[key] = scores.get(key, 0) + weight
     if not scores:
         return None
-    command, name = max(scores, key=lambda key: scores[key])  # of equal scores the first command wins
+    # of equal scores that of a machine with a name wins, then the first
+    command, name = max(scores, key=lambda key: (scores[key], bool(key[1])))
     machine = next(machine for machine in machines if machine.name == name)
     return _question(command, machine, weights)
 

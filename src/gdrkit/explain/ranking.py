@@ -364,7 +364,7 @@ MAX_LINES = 4
 
 def _merged(candidates: Iterable[Candidate]) -> Candidate:
     """One candidate of all evidence for a code: the strongest kind leads, the rest adds to its weight."""
-    first, *rest = sorted(candidates, key=lambda one: -one.weight)
+    first, *rest = sorted(candidates, key=lambda one: (-one.weight, not one.machine))
     lines = {line.line: line for one in (first, *rest) for line in one.lines if one.weight}
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:MOST_AGAIN])
     sureness = first.sureness

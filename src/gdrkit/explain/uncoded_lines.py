@@ -21,6 +21,9 @@ from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Effect, Match
 from gdrkit.messages.process_ends import first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
+from gdrkit.programs.nccl.bootstrap import unreached, why_unreached
+from gdrkit.programs.nccl.log_lines import frame, record
+from gdrkit.programs.nccl.log_records import Bootstrap
 
 
 class OtherLine(Struct, frozen=True):
@@ -52,7 +55,7 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     found = (
         *_stalled(lines),
         *_first_failures(lines),
-        *_same_address(lines),  # before the message of its line, which rests on less
+        *_unreached(lines),  # before the message of its line, which rests on less
         *_messages(lines, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
@@ -237,34 +240,21 @@ def _jobs_apart(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
 
 
 _HOST = regex(r"(?<![\w.-])([A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[")
-_BOOTSTRAP = regex(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[\w.-]{1,40}):(?P<address>[\d.]{7,15})<")
-_UNREACHED = regex(r"[Cc]onnect(?: to|ing to address) (?P<address>[\d.]{7,15})<\d{1,5}> (?:failed|returned)")
 
 
-def _same_address(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """NCCL of several hosts connects by interfaces with one address, and reaches no other host by it."""
-    hosts: dict[str, dict[str, str]] = {}
+def _unreached(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """That a process does not reach another one by the interface that NCCL chose there."""
+    interfaces: dict[str, dict[str, str]] = {}
     for line in lines:
         host = _HOST.search(line.text) if line.kind == "machine" and "NCCL" in line.text else None
-        if host is not None and (found := _BOOTSTRAP.search(line.text)) is not None:
-            hosts.setdefault(found["address"], {}).setdefault(host[1], found["interface"])
-        elif host is not None and (found := _UNREACHED.search(line.text)) is not None:
-            of = hosts.get(found["address"], {})
-            if len(of) > 1:
-                name = next(iter(of.values()))
-                yield OtherLine(
-                    line,
-                    f"NCCL connects its hosts by {name}, which has the address {found['address']} on each of"
-                    f" {_some(list(of))}: none reaches another one by it",
-                    "Set NCCL_SOCKET_IFNAME to the interface whose address differs from host to host, which"
-                    " `ip -br address` shows",
-                    BY_LINE,
-                )
-                return
-
-
-def _some(hosts: list[str]) -> str:
-    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
+        if host is None:
+            continue
+        found = record(frame(line.text).message) if "Bootstrap" in line.text else None
+        if isinstance(found, Bootstrap):
+            interfaces.setdefault(found.address, {}).setdefault(host[1], found.interface)
+        elif (meaning := why_unreached(unreached(line.text), interfaces)) is not None:
+            yield OtherLine(line, meaning.words, meaning.todo, BY_LINE)
+            return
 
 
 # -- names of settings ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from gdrkit.jobs.diagnostics import located, read_diagnostics
-from gdrkit.jobs.errors import BLOCKING, errors
+from gdrkit.jobs.errors import BLOCKING, errors, has_ended
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import (
@@ -73,8 +73,10 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         findings=findings(gathered, jobs, failed, reports),
         lone_settings=lone_settings(gathered, jobs),
         errors=failed,
+        ended=has_ended(gathered, failed),
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
+        hidden=tally.hidden,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
@@ -123,6 +125,7 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
         ranks=present, expected=expected, channels=most, direct=totals[Carrier.DIRECT],
         bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], nvlink=totals[Carrier.NVLINK],
         unknown=expected - present,
+        silent=sum(not rank.legs and rank.network_path is None for job in jobs for rank in job.ranks),
     )  # fmt: skip
 
 
@@ -138,7 +141,8 @@ def _state(
     if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
         return "blocked"
     if counts.direct or counts.nvlink:
-        return "unknown" if counts.unknown else "active"
+        # of lines that Ray takes for alike, any may be of another path
+        return "unknown" if counts.unknown or counts.silent or gathered.tally.hidden else "active"
     return "blocked" if reports and any(one.blocks for one in reports.statements) else "unknown"
 
 
@@ -199,4 +203,5 @@ def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
         net=any_of(nccl_records.NetDevice, nccl_records.PairLine, nccl_records.FusedDevice),
         env=any_of(nccl_records.Variable),
         init=any_of(nccl_records.Communicator, nccl_records.Network),
+        slurm=gathered.tally.failures.slurm,
     )

@@ -37,7 +37,7 @@ from gdrkit.jobs.job import (
 )
 from gdrkit.jobs.reasons import ITS_DEVICE
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
-from gdrkit.report.summary import WIDTH, clip
+from gdrkit.report.summary import WIDTH, clause, clip
 
 NAMED = 8
 """Devices and hosts that are named one by one."""
@@ -68,8 +68,10 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     lone_settings: tuple[LoneSetting, ...]  # printed by some hosts, beside one that prints no setting
     why_not_direct: tuple[WhySection, ...]
     errors: list[JobError]
+    ended: bool  # the job, or a part of it, by the first of these errors
     misleading: list[MisleadingLine]
     damaged_lines: int
+    hidden_lines: int  # of NCCL, in whose place Ray printed another one
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
@@ -98,8 +100,10 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         lone_settings=found.lone_settings,
         why_not_direct=open_now(_ordered(why_sections(found.jobs).values())),
         errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
+        ended=found.ended,
         misleading=found.misleading,
         damaged_lines=found.damaged,
+        hidden_lines=found.hidden,
         jobs=found.jobs,
         refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
@@ -122,9 +126,13 @@ def summary(found: JobAnalysis) -> str:
     if not (counts.direct or counts.bounced or counts.socket):
         return _without_legs(found)
     of = f"{at_least(found.jobs)}{counts.expected}"
-    if found.state == "unknown" and counts.unknown:
-        verb = "is" if counts.unknown == 1 else "are"
-        return clip(f"{counts.ranks} of {of} ranks direct; {counts.unknown} {verb} not in the log", WIDTH)
+    if found.state == "unknown" and (counts.unknown or counts.silent):
+        left = {
+            f"{'has' if counts.silent == 1 else 'have'} no channel line": counts.silent,
+            f"{'is' if counts.unknown == 1 else 'are'} not in the log": counts.unknown,
+        }
+        rest = ", ".join(f"{number} {words}" for words, number in left.items() if number)
+        return clip(f"{counts.ranks - counts.silent} of {of} ranks direct; {rest}", WIDTH)
     if counts.direct and not (counts.bounced or counts.socket) and _is_refused(found):
         return f"{plural(counts.direct, 'leg')} meant to be direct, but memory was not registered"
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
@@ -142,6 +150,22 @@ def summary(found: JobAnalysis) -> str:
     return clip(f"{ranks}: {', '.join(shown)}{then}", WIDTH)
 
 
+NO_CHANNEL = "no network channel; "
+
+
+def _words(error: JobError) -> str:
+    words = error.meaning or error.words.partition("NCCL WARN ")[2] or error.words
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words
+
+
+def whole_summary(result: NcclDocument) -> str:
+    """The verdict in one sentence of any length."""
+    summary = result.verdict.summary
+    if not (summary.startswith(NO_CHANNEL) and result.errors):
+        return summary
+    return NO_CHANNEL + _words(result.errors[0])
+
+
 def _without_legs(found: JobAnalysis) -> str:
     """The verdict in one line where no channel goes over a NIC or TCP."""
     if found.counts.nvlink:
@@ -155,12 +179,9 @@ def _without_legs(found: JobAnalysis) -> str:
         return clip(found.ucx.claim, WIDTH)
     if found.errors:
         first = found.errors[0]
-        if first.todo:
-            return clip(f"no network channel; {first.meaning}", WIDTH)
-        words = first.words.partition("NCCL WARN ")[2] or first.words
-        return clip(f"no channel over a network; {words}", WIDTH)
+        return NO_CHANNEL + clause(_words(first), WIDTH - len(NO_CHANNEL))
     if mixed := next((one for one in found.findings if one.code == "versions-differ-between-ranks"), None):
-        return clip(f"no network channel; {mixed.seen}", WIDTH)
+        return NO_CHANNEL + clause(mixed.seen, WIDTH - len(NO_CHANNEL))
     if found.diagnostics is not None:
         return clip(found.diagnostics.summary, WIDTH)
     if local := _of_one_host(found.jobs):

@@ -13,7 +13,18 @@ from gdrkit.messages.process_ends import STOPPED
 from gdrkit.messages.torch_watchdog import Lagging, Operation, Progress, WatchdogRecord, stalled
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
-from gdrkit.programs.nccl.log_records import OWN_END, REGISTRATION, Clique, Fabric, Failure, Variable, Warned
+from gdrkit.programs.nccl.bootstrap import unreached, why_unreached
+from gdrkit.programs.nccl.log_records import (
+    OWN_END,
+    REGISTRATION,
+    Bootstrap,
+    CallFailed,
+    Clique,
+    Fabric,
+    Failure,
+    Variable,
+    Warned,
+)
 from gdrkit.programs.nccl.network_messages import (
     FAILED_STEPS,
     NO_CHANNEL,
@@ -109,9 +120,10 @@ def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
         for warned, entry in process.all(Warned).items():
             if warned.program != OWN_END or not process.name:  # these lines have no frame
                 found[warned].append((process.name, entry))
+    interfaces = _interfaces(gathered)
     for warned, seen in found.items():
         first = min((entry for _, entry in seen), key=lambda entry: entry.position)
-        known = warned.meaning
+        known = why_unreached(unreached(first.words), interfaces) or warned.meaning
         if known is not None:
             words = known.words
         elif warned.decides and len(warned.causes) == 1:
@@ -126,6 +138,21 @@ def _warned(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:
             todo="" if known is None else known.todo,
         )  # fmt: skip
         yield known is not None and known.effect == "follows", error
+
+
+def _interfaces(gathered: GatheredRanks) -> dict[str, dict[str, str]]:
+    """By address, the hosts that others are to reach by it, and its interface."""
+    found: dict[str, dict[str, str]] = {}
+    for process in gathered.processes.values():
+        for one in process.all(Bootstrap):
+            found.setdefault(one.address, {}).setdefault(process.host, one.interface)
+    return found
+
+
+def has_ended(gathered: GatheredRanks, found: list[JobError]) -> bool:
+    """Whether lines show that the job, or a part of it, ended by the first of these errors."""
+    failed = any(process.records.get(CallFailed) for process in gathered.processes.values())
+    return bool(found) and (failed or found[0].call == OWN_END)
 
 
 def _stalled(gathered: GatheredRanks) -> Iterator[tuple[bool, JobError]]:

@@ -1,17 +1,23 @@
-"""torchrun's tables in the logs of a job, which name the process that failed first."""
+"""What launchers print in the logs of a job: torchrun's tables, which name the process that failed first,
+and lines of Slurm."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.formats.regex import regex
 from gdrkit.messages.process_ends import TABLE, TABLE_LINES, FirstFailure, first_failures
 
 MOST_LINES = 20_000
 """Lines of tables that are kept: each launcher, one a node, prints at most one table."""
 LINE_BYTES = 2048
 MARK = TABLE.encode()
+SLURM = (b"slurmstepd: ", b"srun: ", b"SLURM_")
+_LABELLED = regex(rb"\s{0,4}\d{1,5}: +[^\s:]{1,255}:\d{1,10}:\d{1,10} \[", re.ASCII)
+"""How `srun --label` prints a line of NCCL: src/common/write_labelled_message.c."""
 
 
 class FailureTables(Struct):
@@ -20,10 +26,14 @@ class FailureTables(Struct):
     lines: dict[int, str] = {}
     section: int = -1
     left: int = 0  # lines that the last table of this section may still have
+    slurm: bool = False
 
     def feed(self, chunk: bytes, base: int) -> None:
         """Keep the lines of tables; one may begin in a chunk and end in another. `base`: where the chunk
         begins."""
+        if not self.slurm:
+            labelled = _LABELLED.match(chunk, chunk.find(b"\n") + 1)
+            self.slurm = labelled is not None or any(mark in chunk for mark in SLURM)
         self.left = self.left if base >> 40 == self.section else 0
         self.section = base >> 40
         if not self.left and MARK not in chunk:
@@ -34,6 +44,11 @@ class FailureTables(Struct):
             if self.left and len(self.lines) < MOST_LINES:
                 self.left -= 1
                 self.lines[base + number] = line[:LINE_BYTES].decode("utf-8", "replace").rstrip("\r")
+
+    def add(self, other: FailureTables) -> None:
+        """Add what another tally has."""
+        self.lines.update(other.lines)
+        self.slurm = self.slurm or other.slurm
 
     def first(self) -> Iterator[FirstFailure]:
         """The process that failed first, by the first table that says why; else by the first table."""

@@ -11,13 +11,14 @@ from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.facts.asking import IN_A_POD
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
 from gdrkit.jobs.gpu_names import OF_HARDWARE
 from gdrkit.jobs.job import HostPath, JobFinding, Leg, LegDirection, LoneSetting, Rank, ShortNicList
+from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
+from gdrkit.programs.setting_codes import codes_of
 from gdrkit.report.summary import clip
 
 DIFFERS = "env-differs-between-ranks"
@@ -33,10 +34,6 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _POD = regex(rf"-(?:(?:worker|master|launcher)-\d{{1,5}}|(?=\d?[a-z])[{_LETTERS}]{{5}})$", re.ASCII)
 """The end of a pod's name: a replica of an MPIJob or PyTorchJob, or the suffix of a ReplicaSet, DaemonSet or
 Job. Sources: kubeflow/trainer pkg/common/util, GenGeneralName(); Kubernetes apimachinery pkg/util/rand."""
-_COPIED = (
-    "`kubectl cp gdr.pyz {0}:/tmp/gdr.pyz` and `kubectl exec {0} -- python3 /tmp/gdr.pyz doctor`; "
-    "docs/install.md, One file, says how to make it"
-)
 
 
 class JobHosts(Struct, frozen=True, kw_only=True):
@@ -156,9 +153,8 @@ def _settings_differ(document: NcclDocument) -> bool:
 
 
 def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[str]:
-    """What to do first: about causes that are certain; then what to run on the first slower host, beside one
-    that goes directly if there is one, without root and with it; and what is left to the user of a pod, who
-    reaches no host, and has the name of the pod as that of the host."""
+    """What to do first: about causes that are certain; then, if a setting is not the only one, what to run
+    on the first slower host, beside one that goes directly if there is one."""
     certain = [finding for finding in document.findings if _certain(finding)]
     yield from dict.fromkeys(one.todo for one in certain if one.todo and one.code not in FAR)
     yield from (nic_list_step(one) for one in document.short_nic_lists if one.selected)
@@ -172,24 +168,32 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
             yield f"unset {one.name} on {names(one.hosts)}"
     if not a_setting_decides(document):
         yield from dict.fromkeys(finding.todo for finding in certain if finding.code in FAR)
+    unset = {finding.code: name for finding in certain if (name := _closing(finding))}
+    for name in dict.fromkeys(unset.values()):
+        if name not in {one.name for one in document.lone_settings if one.closes}:
+            yield f"unset {name} on all ranks, in the job and in /etc/nccl.conf"
     for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
-        yield f"`gdr codes {code}` says what to do"
+        if code not in unset:
+            yield f"`gdr codes {code}` says what to do"
     slow = _first(groups, *SLOWER)
     good = _first(groups, "direct", among=_mates(document, (slow,)))
     if hardware := _hardware(document):
         if hardware not in {finding.code for finding in certain}:
             yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
         return
-    if not slow:
+    causes = {code for why in document.why_not_direct for code in why.codes or ("",)}
+    if not slow or (causes and causes <= unset.keys()):
         return
-    yield from _in_pod(slow) if _POD.search(slow) else _on_host(slow, good)
+    yield _judge(slow, good, slurm=document.logged.slurm)
     if rest := _of_other_causes(document, groups, slow):
         yield f"the same for {names(rest)}: the path or its causes are others there"
-    nodes = f"the nodes of {slow} and of {good}, which does" if good else f"the node of {slow}"
-    yield (
-        f"to ask whoever has root: GPU memory of {slow} does not reach the network directly; could you run "
-        f"`sudo gdr collect` on {nodes}, and send me the files?"
-    )
+
+
+def _closing(finding: JobFinding) -> str:
+    """The variable that a finding is about, as the log shows it; "" if it is about none that closes a
+    path."""
+    name, _, value = finding.seen.partition(" ")[0].partition("=")
+    return name if finding.code in codes_of((NCCL,), name, value) else ""
 
 
 def nic_list_step(one: ShortNicList) -> str:
@@ -202,27 +206,17 @@ def nic_list_step(one: ShortNicList) -> str:
     )
 
 
-def _on_host(slow: str, good: str) -> Iterator[str]:
-    """How to judge a host, by whom can reach it: its name does not show whether it is a pod's."""
-    pair = [host for host in (slow, good) if host]
+def _judge(slow: str, good: str, *, slurm: bool) -> str:
+    """The one way to judge a host, beside a good one if there is one, that fits who runs the job: the name
+    of a pod is not that of its node."""
+    if _POD.search(slow):
+        node = f"`kubectl get pod {slow} -o wide`"
+        return f"`gdr fleet doctor --kubernetes NODE` judges the node of the pod, which {node} names"
     why = f"compares {slow} with {good}" if good else f"judges {slow}"
-    yield f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}"
-    yield (
-        f"with root: `gdr doctor {' '.join(f'ssh://root@{host}' for host in pair)}` also reads the kernel's "
-        "log and ACS"
-    )
-    yield f"in pods: {_COPIED.format(slow)}"
-    yield f"under Slurm: `srun -w {slow} python3 gdr.pyz doctor`, with the same file"
-
-
-def _in_pod(name: str) -> Iterator[str]:
-    """How to judge a pod and its node, which has another name."""
-    yield f"in the pod: {_COPIED.format(name)}"
-    yield (
-        f"with root of its node, which `kubectl get pod {name} -o wide` names: the same file in a shell "
-        f"that `{IN_A_POD}sh` opens there"
-    )
-    yield f"if {name} is the name of a host: `gdr doctor ssh://{name}`"
+    hosts = [host for host in (slow, good) if host]
+    if slurm:
+        return f"`gdr fleet doctor --slurm {' '.join(hosts)}` {why}"
+    return f"`gdr doctor {' '.join(f'ssh://{host}' for host in hosts)}` {why}; nothing is installed there"
 
 
 def _of_other_causes(document: NcclDocument, groups: Iterable[JobHosts], first: str) -> list[str]:

@@ -193,6 +193,7 @@ class LegCounts(Struct, frozen=True, kw_only=True):
     ranks: int  # with channels, a communicator or a network in the logs
     expected: int  # ranks of the communicators, in the logs or not; at least, where only channels name them
     unknown: int  # expected ranks without any line
+    silent: int  # ranks with lines, but without one that shows a path
     channels: int  # of the rank with the most channels
     direct: int
     bounced: int
@@ -244,6 +245,7 @@ class LoggedKinds(Struct, frozen=True, kw_only=True):
     net: bool
     env: bool
     init: bool
+    slurm: bool  # lines of srun or slurmstepd
 
 
 class DiagnosticStatement(Struct, frozen=True, kw_only=True):
@@ -319,9 +321,11 @@ class JobAnalysis(Struct, kw_only=True):
     findings: tuple[JobFinding, ...]
     lone_settings: tuple[LoneSetting, ...]
     errors: list[JobError]
+    ended: bool  # by the first of these errors, as other lines show
     misleading: list[MisleadingLine]
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: LogPosition | None
+    hidden: int  # lines of NCCL in whose place Ray printed another one
     logged: LoggedKinds
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None

@@ -18,17 +18,19 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.failure_tables import FailureTables
 from gdrkit.jobs.gpu_names import named_gpu
+from gdrkit.jobs.runtime_prefixes import without_repeats
 from gdrkit.jobs.ucx_tables import TableLines
 from gdrkit.jobs.written import between_lines
 from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
 from gdrkit.messages.torch_watchdog import MARKS, Operation, Progress, watchdog_record
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
-from gdrkit.programs.nccl.log_lines import frame, given, record
+from gdrkit.programs.nccl.log_lines import frame, given, is_failed_call, record
 from gdrkit.programs.nccl.log_records import (
     OWN_END,
     REGISTRATION,
     AsyncEvent,
+    CallFailed,
     Communicator,
     Failure,
     Frame,
@@ -45,9 +47,9 @@ MOST_CHANNELS = 64
 
 WANTED = frozenset(
     (
-        b"Assi", b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Dete", b"Fail", b"GPU ",
-        b"Got ", b"HINT", b"MNNV", b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"RCCL", b"Ring", b"Subn",
-        b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess", b"nccl",
+        b"Assi", b"Boot", b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Dete", b"Fail",
+        b"GPU ", b"Got ", b"HINT", b"MNNV", b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"RCCL", b"Ring",
+        b"Subn", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess", b"nccl",
     )
 )  # fmt: skip
 """The first four bytes of messages that may have a known form."""
@@ -112,6 +114,7 @@ class Tally:
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
+        self.hidden = 0  # lines of NCCL in whose place Ray printed another one
         self.tables, self.failures = TableLines(), FailureTables()
         self._seen: set[bytes] = set()
         self._heads: dict[bytes, Shapes] = {}
@@ -121,6 +124,8 @@ class Tally:
         """Count a chunk of lines. `ends_whole`: its last line is complete, with or without a newline."""
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n")
+        chunk, hidden = without_repeats(chunk)
+        self.hidden += hidden
         shapes = _peers().sub(b"", chunk).split(b"\n")
         last = shapes.pop()
         base = self.lines.get(section, 0) + 1
@@ -182,6 +187,8 @@ class Tally:
             for part in parts if len(parts) > 1 else ():
                 self._slow(part.encode(), position)
             return
+        if is_failed_call(text):
+            self._record(self._unit(LogUnit(prefix.process, None)), CallFailed(), position, text, False)
         warns = b"NCCL WARN " in line
         message = in_english(prefix.message) if warns else prefix.message
         found = record(message)
@@ -272,8 +279,9 @@ class Tally:
             self.lines[section] = self.lines.get(section, 0) + lines
         self.damaged += other.damaged
         self.forgotten += other.forgotten
+        self.hidden += other.hidden
         self.tables.lines.update(other.tables.lines)
-        self.failures.lines.update(other.failures.lines)
+        self.failures.add(other.failures)
         positions = [position for position in (self.first_damaged, other.first_damaged) if position >= 0]
         self.first_damaged = min(positions, default=-1)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gdrkit.formats.regex import regex
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
-from gdrkit.jobs.gpu_names import OF_HARDWARE, left_by
+from gdrkit.jobs.gpu_names import CONSUMER, OF_HARDWARE, left_by
 from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.messages.verbs_failures import OPEN_DEVICE
 from gdrkit.programs.aws_ofi_nccl.messages import NO_EFA, NO_GDR
@@ -322,7 +322,9 @@ class ReasonFinder:
                 text = "the NIC's side is enabled, and the log has NET/IB lines alone, none of the distance"
                 return LegReason(text, (*DISTANCES, *NO_GPU_SIDE), self.gathered.where(enabled[0].position))
             return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].position))
-        return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
+        named = left_by(NO_GPU_SIDE, self.gathered.products(process))
+        text = f"the log does not show why: it has no NET lines about it ({ASK})"
+        return LegReason(text, named if named[:1] == (CONSUMER,) else ())
 
 
 def _is_at(pair: nccl_records.PairLine, leg: Leg) -> bool:

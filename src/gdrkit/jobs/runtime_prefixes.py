@@ -11,8 +11,9 @@ import functools
 import re
 from typing import Protocol
 
-from gdrkit.formats.container_log import BOX_END, BOX_START, CRI
+from gdrkit.formats.container_log import BOX_END, BOX_START, CRI, REPEATED
 from gdrkit.formats.log_store import PARTIAL_BYTES, JsonFrame, frame_of
+from gdrkit.programs.nccl.log_lines import is_framed
 
 MOST_FRAMES = 4
 """Frames within frames at most: a store's CSV, a collector's JSON, a runtime's time, a person's time."""
@@ -61,6 +62,18 @@ class Unwrapper:
         if b"**" in chunk:  # Markdown's emphasis, which no line of NCCL has
             chunk = chunk.replace(b"**", b"")
         return chunk
+
+
+def without_repeats(chunk: bytes) -> tuple[bytes, int]:
+    """Whole lines as NCCL printed them, and how many lines of NCCL Ray dropped for being like these."""
+    hidden = 0
+    if b"repeated " not in chunk:
+        return chunk, hidden
+    for found in _repeated().finditer(chunk):
+        line = chunk[chunk.rfind(b"\n", 0, found.start()) + 1 : found.start()]
+        if found["times"] and is_framed(line.decode("utf-8", "replace")):
+            hidden += int(found["times"]) - 1
+    return _repeated().sub(rb"\g<line>", chunk), hidden
 
 
 def _outermost(head: bytes) -> _Frame | None:
@@ -120,6 +133,11 @@ def _stamp() -> re.Pattern[bytes]:
 @functools.cache
 def _box() -> re.Pattern[bytes]:
     return re.compile(f"(?m){BOX_START}|{BOX_END}".encode())
+
+
+@functools.cache
+def _repeated() -> re.Pattern[bytes]:
+    return re.compile(REPEATED.encode())
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.jobs.diagnostics_text import diagnostics_rows
-from gdrkit.jobs.document import NcclDocument, at_least
+from gdrkit.jobs.document import NcclDocument, at_least, whole_summary
 from gdrkit.jobs.hosts import (
     SLOWER,
     JobHosts,
@@ -25,7 +25,6 @@ from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
 from gdrkit.jobs.without_dmabuf import dmabuf_rows
-from gdrkit.programs.nccl.log_records import OWN_END
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, excerpt, render
 
@@ -62,18 +61,14 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
     slower = document.verdict.state == "blocked" and any(group.path in SLOWER for group in groups)
     steps = [*(next_steps(document, groups) if slower else ()), *ucx_steps(document.ucx)]
+    if document.ended and not brief:  # before the path, which may be as it is meant to be
+        yield from _errors(document, "Errors: the first one ended the job")
     yield from _head(document, groups)
     yield from _hosts(document, groups)
-    if steps:
-        yield 0, "head", "Next"
-        yield from ((2, "", step) for step in steps)
-        yield 0, "", ""
     if brief:
+        yield from _next(() if document.ended else steps)
         yield 0, "note", "`gdr nccl LOG` shows the rest"
         return
-    ended = any(error.call == OWN_END for error in document.errors[:1])
-    if ended:  # before what its peers report
-        yield from _errors(document)
     if document.findings:
         yield 0, "head", "Findings"
         for finding in document.findings:
@@ -85,9 +80,10 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
+    yield from _next(steps)
     yield from _rack(document)
-    if not ended:
-        yield from _errors(document)
+    if document.errors and not document.ended:
+        yield from _errors(document, "Errors")
     if document.diagnostics is not None:
         yield from diagnostics_rows(document.diagnostics)
     if document.ucx is not None:
@@ -99,6 +95,11 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
         yield from _table(job, len(document.jobs) > 1)
     yield from _misleading(document)
     yield from _notes(document)
+
+
+def _next(steps: Iterable[str]) -> Iterator[Row]:
+    rows = [(2, "", step) for step in steps]
+    yield from ((0, "head", "Next"), *rows, (0, "", "")) if rows else ()
 
 
 def _notes(document: NcclDocument) -> Iterator[Row]:
@@ -130,13 +131,15 @@ def _notes(document: NcclDocument) -> Iterator[Row]:
 
 
 def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
-    state, summary, hosts_line = document.verdict.state, document.verdict.summary, headline(groups)
+    state, summary, hosts_line = document.verdict.state, whole_summary(document), headline(groups)
     yield 0, state, f"{state}  {hosts_line or summary}"
     if hosts_line:
         yield 2, "", summary
         if words := contrast(document, groups):
             yield 2, "", words
-    if state == "unknown" and document.counts.direct and document.counts.unknown:
+    if document.hidden_lines:
+        yield 2, "", f"Ray dropped lines, of any path ({document.hidden_lines:,}): run with RAY_DEDUP_LOGS=0"
+    elif state == "unknown" and document.counts.direct and document.counts.unknown:
         yield 2, "", "the log ends early, or is of some ranks only: `gdr nccl` takes all logs of a job"
     for job in document.jobs:
         version = (
@@ -220,10 +223,8 @@ def _rack(document: NcclDocument) -> Iterator[Row]:
         yield 0, "", ""
 
 
-def _errors(document: NcclDocument) -> Iterator[Row]:
-    if not document.errors:
-        return
-    yield 0, "head", "Errors"
+def _errors(document: NcclDocument, head: str) -> Iterator[Row]:
+    yield 0, "head", head
     found = {finding.code for finding in document.findings}  # they have their next step
     for error in document.errors:
         number = "" if error.number is None else f" {error.number}"

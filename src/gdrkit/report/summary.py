@@ -43,6 +43,15 @@ def clip(sentence: str, width: int) -> str:
     return f"{words if len(words) > width // 2 else cut}..."
 
 
+def clause(sentence: str, width: int) -> str:
+    """The sentence, or as many of its first clauses as fit; cut at a word if none does."""
+    for end in ("; ", ": ", " ("):
+        at = sentence.rfind(end, 0, width + 1)
+        if len(sentence) > width and at > 0:
+            return sentence[:at]
+    return clip(sentence, width)
+
+
 def in_line(text: str, width: int = WIDTH) -> str:
     """The text on one line of at most `width` characters, as it leaves: what a terminal would obey is an
     escape, which is longer than the character."""

@@ -9,7 +9,7 @@ from itertools import dropwhile, islice
 from msgspec import Struct
 
 from gdrkit.formats import rdma_topo_check
-from gdrkit.formats.container_log import BOX_END, BOX_START
+from gdrkit.formats.container_log import BOX_END, BOX_START, REPEATED
 from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
 from gdrkit.formats.sentences import ENGLISH, has_words_of_others
@@ -164,6 +164,7 @@ _PATTERNS = {
     "arrow": regex(r"(?<!\s)(?:\s++(?:\u2190|<--|<==|\u25c4)|\s{2,}+<-\s).*$"),
     "emphasis": regex(r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*"),
     "colour": regex(r"\x1b\[[0-9;?]*[A-Za-z]"),
+    "repeated": regex(REPEATED),
     "advice": regex(
         r"\bif (?:you|it|that|this|modprobe|the \w+)\b.{0,40}\b(?:see|get|says|prints|fails|shows|encounter)"
         r"|\byou (?:may|might|should|will|would|could) (?:also )?(?:then )?"
@@ -186,6 +187,8 @@ def clean(raw: str) -> str:
     text = text.rpartition("\r")[2].translate(_LETTERS)
     if "**" in text:
         text = _PATTERNS["emphasis"].sub(r"\1", text)  # Markdown's emphasis is not the program's
+    if "repeated " in text:
+        text = _PATTERNS["repeated"].sub(r"\g<line>", text)
     if "\u2190" in text or "<-" in text or "<=" in text or "\u25c4" in text:
         text = _PATTERNS["arrow"].sub("", text)
     text = text.rstrip()

@@ -70,6 +70,22 @@ def is_framed(line: str) -> bool:
     return "NCCL" in line and _mark().search(line[:LINE_CHARACTERS]) is not None
 
 
+def is_failed_call(line: str) -> bool:
+    """Whether a program reports that a call of NCCL failed."""
+    return (
+        "NCCL" in line and not is_framed(line) and _failed_call().search(line[:LINE_CHARACTERS]) is not None
+    )
+
+
+@functools.cache
+def _failed_call() -> re.Pattern[str]:
+    # src/init.cc, ncclGetErrorString(): PyTorch, nccl-tests, XLA and others print what it returns
+    return re.compile(
+        r"\b(?:unhandled (?:cuda|system) error|internal error - please report|invalid (?:argument|usage)\b"
+        r"|remote process exited or there was a network error)"
+    )
+
+
 def _without_comment(line: str) -> str:
     """A line without what people write behind it: `# <- here`, at least two blanks after the message."""
     if "  #" not in line and "  <-" not in line and "  \u2190" not in line:

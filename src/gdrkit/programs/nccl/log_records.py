@@ -96,6 +96,17 @@ class SocketsUp(Struct, frozen=True):
     loopback: bool = False  # its only interface is lo, which reaches no other host
 
 
+class Bootstrap(Struct, frozen=True):
+    """The interface by which other processes find this one."""
+
+    interface: str
+    address: str
+
+
+class CallFailed(Struct, frozen=True):
+    """What calls NCCL reports that a call failed: an error of NCCL then ends the job, or this part of it."""
+
+
 class VerbsUnavailable(Struct, frozen=True):
     """libibverbs could not be opened."""
 
@@ -308,6 +319,7 @@ NcclRecord = (
     | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
     | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName
     | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine | Operation | Progress | Lagging
+    | Bootstrap | CallFailed
 )  # fmt: skip
 
 

@@ -129,6 +129,12 @@ def _fabric(found: Match) -> records.Fabric:
 
 ROWS = (
     # a plugin, or none
+    _line(
+        r"Bootstrap{: ?}: Using {interface:[\w.-]{1,40}}:{address:[\d.]{7,15}}<",
+        make=lambda m: records.Bootstrap(m.values["interface"], m.values["address"]),
+        source="NCCL src/bootstrap.cc, bootstrapNetInit()",
+        sample="Bootstrap : Using eth0:10.0.0.1<0>",
+    ),
     _unloadable(
         r"NET/Plugin{: ?:.*version `GLIBC[\w.]*' not found} (required by {library:[^()]+})",
         "it needs a newer glibc or libstdc++ than the image has",
