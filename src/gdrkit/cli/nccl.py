@@ -26,8 +26,9 @@ def parser() -> Parser:
         "  gdr nccl job.log --node node17.tar.xz  rates of NCCL's diagnostics and the node's ceilings\n"
         "  gdr nccl job.log --json\n\n"
         "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH adds the reasons.\n\n"
-        "exit codes: 0 every channel over the network is direct, 1 the same with warnings, 2 some are not, "
-        "3 the logs do not show it, or not of all ranks, 64 and above usage and internal errors",
+        "exit codes: 0 every channel over the network is direct, or none can be with such a GPU, 1 the same "
+        "with warnings, 2 some are not, 3 the logs do not show it, or not of all ranks, 64 and above usage "
+        "and internal errors",
     )
     parser.add_argument(
         "logs", nargs="*", metavar="LOG", help="file, folder or pattern; standard input if - or none"

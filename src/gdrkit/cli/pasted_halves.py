@@ -22,8 +22,7 @@ from gdrkit.explain.products import SPARK
 from gdrkit.fabric.ceilings.interval import Interval, least
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
 from gdrkit.fabric.ceilings.ports import NetworkPort, payload
-from gdrkit.facts.cable_halves import NCCL_TEST_GBIT_PER_S
-from gdrkit.formats.regex import regex
+from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GBIT_PER_S, other_half
 from gdrkit.node import Node
 
 ONE = both_ways(PcieLink(gt_per_s=32.0, width=4))
@@ -32,8 +31,6 @@ PORT = NetworkPort(rate_gbit_per_s=NCCL_TEST_GBIT_PER_S, link_layer="Ethernet", 
 BOTH = least((ONE.scaled(2.0), payload(PORT)))
 LARGE_BYTES = 65536
 """What perftest sends by default (perftest_parameters.h, DEF_SIZE_BW)."""
-_DEVICE = regex(r"roce(?:P2)?p1s0f(?P<port>[01])")
-"""The devices of a Spark: docs/sparks.md; NVIDIA/dgx-spark-playbooks, connect-two-sparks."""
 
 
 def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
@@ -59,7 +56,7 @@ def _halves(host: PastedHost) -> Iterator[MachineRate]:
     for rate in rates:
         shown = [ports[rate.device]] if rate.device in ports else [] if rate.device else ports.values()
         slow = shown and max(port.gbit_per_s for port in shown) < NCCL_TEST_GBIT_PER_S
-        named = _DEVICE.fullmatch(rate.device) or rate.test == (IPERF,)
+        named = other_half(rate.device) or rate.test == (IPERF,)
         one_way = "Bidirectional" not in rate.test[-1] and (
             rate.size_bytes >= LARGE_BYTES or not rate.device
         )
@@ -68,9 +65,7 @@ def _halves(host: PastedHost) -> Iterator[MachineRate]:
 
 
 def _answer(machine: str, rate: MachineRate) -> Answer:
-    named = _DEVICE.fullmatch(rate.device)
-    port = named["port"] if named else "0"
-    first, second = f"rocep1s0f{port}", f"roceP2p1s0f{port}"
+    first, second = next((pair for pair in CABLES if rate.device in pair), CABLES[0])
     return plain(
         AnswerKind.SEVERAL,
         (

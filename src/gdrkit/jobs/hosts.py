@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.facts.asking import IN_A_POD
+from gdrkit.facts.cable_halves import other_half
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
@@ -143,6 +144,7 @@ def _mates(document: NcclDocument, hosts: Container[str]) -> set[str]:
     return {host for job in jobs if any(one in hosts for one in job) for host in job}
 
 
+LEFT = "what is left: NVIDIA supports no direct path from such a GPU"
 MOST_SETTINGS, SETTING_CHARACTERS = 3, 120
 UNSELECTED = "hca-not-selected"
 
@@ -159,6 +161,8 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     """What to do first: about causes that are certain; then what to run on the first slower host, beside one
     that goes directly if there is one, without root and with it; and what is left to the user of a pod, who
     reaches no host, and has the name of the pod as that of the host."""
+    halves = (one.todo for one in document.findings if one.code == UNSELECTED and other_half(one.subject))
+    yield from dict.fromkeys(halves)
     certain = [finding for finding in document.findings if _certain(finding)]
     yield from dict.fromkeys(one.todo for one in certain if one.todo and one.code not in FAR)
     yield from (nic_list_step(one) for one in document.short_nic_lists if one.selected)
@@ -173,12 +177,12 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     if not a_setting_decides(document):
         yield from dict.fromkeys(finding.todo for finding in certain if finding.code in FAR)
     for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
-        yield f"`gdr codes {code}` says what to do"
+        yield f"`gdr codes {code}` says {LEFT if code in OF_HARDWARE else 'what to do'}"
     slow = _first(groups, *SLOWER)
     good = _first(groups, "direct", among=_mates(document, (slow,)))
     if hardware := _hardware(document):
         if hardware not in {finding.code for finding in certain}:
-            yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
+            yield f"`gdr codes {hardware}` says {LEFT}"
         return
     if not slow:
         return

@@ -20,7 +20,7 @@ from gdrkit.jobs.hosts import (
     next_steps,
     nic_list_step,
 )
-from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank
+from gdrkit.jobs.job import NOT_DIRECT, JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
@@ -30,8 +30,8 @@ from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, excerpt, render
 
 STYLES = {
-    "head": "bold", "active": "bold green", "blocked": "bold red", "unknown": "bold magenta",
-    "staged": "red", "socket": "red", "direct": "green", "nvlink": "green",
+    "head": "bold", "active": "bold green", "blocked": "bold red", "impossible": "bold yellow",
+    "unknown": "bold magenta", "staged": "red", "socket": "red", "direct": "green", "nvlink": "green",
     "failed": "red", "warning": "yellow", "note": "dim", "quote": "dim",
 }  # fmt: skip
 EACH = 16
@@ -60,8 +60,9 @@ def text(
 
 def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
-    slower = document.verdict.state == "blocked" and any(group.path in SLOWER for group in groups)
+    slower = document.verdict.state in NOT_DIRECT and any(group.path in SLOWER for group in groups)
     steps = [*(next_steps(document, groups) if slower else ()), *ucx_steps(document.ucx)]
+    steps += [f"{one.text} ({one.line})" for one in document.connections]
     yield from _head(document, groups)
     yield from _hosts(document, groups)
     if steps:
