@@ -15,7 +15,14 @@ from gdrkit.explain.explanation import (
     Sureness,
     plain,
 )
-from gdrkit.explain.outputs.measured import DOWN, IPERF, MachineRate, machine_rates
+from gdrkit.explain.outputs.measured import (
+    BELOW_SPARKS,
+    DOWN,
+    IPERF,
+    MachineRate,
+    machine_rates,
+    rates_below_sparks,
+)
 from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.explain.outputs.port_rates import port_rates
 from gdrkit.explain.products import SPARK
@@ -39,19 +46,27 @@ def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
     answer = explanation.answer
     known = (fact for machine in explanation.machines for fact in machine.known)
     of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
-    if not (of_ports or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
+    low = of_ports or BELOW_SPARKS in answer.sentence
+    if not (low or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
         return explanation
-    if not any(SPARK.search(line.text) for line in text.lines):
-        return explanation
+    found = half_of(text)
+    return explanation if found is None else structs.replace(explanation, answer=found)
+
+
+def half_of(text: PastedHost) -> Answer | None:
+    """That a rate is what half of a cable of a DGX Spark carries; None if none is, or if the text names no
+    such machine."""
+    if not any(SPARK.search(f"{line.host} {line.text}") for line in text.lines):
+        return None
     found = ((host.machine, rate) for host in text.machines() for rate in _halves(host))
-    machine, rate = next(found, ("", None))
-    return explanation if rate is None else structs.replace(explanation, answer=_answer(machine, rate))
+    return next((_answer(machine, rate) for machine, rate in found), None)
 
 
 def _halves(host: PastedHost) -> Iterator[MachineRate]:
     """The rates of a machine that are those of one device, as far as the text shows a port that is faster,
     or no port."""
     ports = port_rates(Node(host), host)
+    yield from (rate for rate in rates_below_sparks(host.own_lines) if rate.gb_per_s in ONE)
     rates = list(machine_rates(host.own_lines))
     for rate in rates:
         shown = [ports[rate.device]] if rate.device in ports else [] if rate.device else ports.values()
