@@ -12,6 +12,7 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+from tests.cli.test_pasted_halves import nccl_tests
 from tests.evidence_nodes import laid_down
 from tests.fabric.ceilings.test_measured import perftest
 from tests.fabric.topology.xml_files import DUMP
@@ -167,3 +168,11 @@ def test_a_job_is_computed_for_the_node(h100, capsys):
 
 def test_model_and_measured_together_are_wrong_usage(h100, log):
     assert main(["estimate", h100, "--model", "llama-3-8b", "--measured", log("x")]) == USAGE
+
+
+def test_a_log_that_has_the_lines_is_not_asked_for_them(spark, log, capsys):
+    lines = "spark-0:17:18 [0] NCCL INFO NET/IB : Using [0]rocep1s0f0:1/RoCE [RO]\n"
+    for more, asks in (("", True), (lines, False)):
+        main(["estimate", spark, "--measured", log(more + nccl_tests("11.96"))])
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "`gdr nccl LOG`" in shown and ("NCCL_DEBUG=INFO" in shown) is asks

@@ -14,6 +14,7 @@ from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import main
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
+from tests.cli.test_pasted_halves import nccl_tests
 from tests.evidence_nodes import build
 from tests.jobs.samples import SAMPLES, info, warn
 from tests.programs.nccl.diagnostic_reports import LOGS
@@ -264,3 +265,12 @@ def test_ranks_of_one_host_that_talk_through_nics_are_named(log, capsys, host: s
 
     out = capsys.readouterr().out
     assert "cross rails" in out and ("both ranks are on one host" in out) is named
+
+
+def test_a_rate_that_half_of_a_cable_carries_names_both_devices(log, capsys):
+    """nccl-tests without NCCL_DEBUG, on two DGX Sparks: dgx-spark-playbooks, issue 102."""
+    assert main(["nccl", log(nccl_tests("11.96"))]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0" in shown and "half of a cable" in shown
+    assert main(["nccl", log(nccl_tests("11.96", "NVIDIA H100 80GB HBM3"))]) == 3
+    assert "half of a cable" not in capsys.readouterr().out

@@ -45,6 +45,47 @@ def test_it_is_said_to_be_half_with_the_rate_of_both(text: str):
     assert "roceP2p1s0f" in answer.now[0] and "rocep1s0f" in answer.now[0]
 
 
+RANK = "#  Rank  {0} Group  0 Pid {0}7 on spark-{0} device  0 [000f:01:00] {1}\n"
+TIMES = "      -1   191408    5.61    {rate}       0   190310    5.64    {rate}       0\n"
+COLUMNS = "     time   algbw   busbw  #wrong" * 2
+TABLE = (
+    "# Collective test starting: all_gather_perf\n{ranks}"
+    f"#       size         count      type   redop    root{COLUMNS}\n"
+    f"  1073741824     134217728     float    none{TIMES}"
+)
+
+
+def nccl_tests(rate: str, product: str = "NVIDIA GB10") -> str:
+    return TABLE.format(ranks="".join(RANK.format(rank, product) for rank in (0, 1)), rate=rate)
+
+
+def test_a_run_of_nccl_tests_at_the_rate_of_one_device_is_half():
+    found = answered(nccl_tests("11.96"))  # dgx-spark-playbooks, issue 102: one device in NCCL_IB_HCA
+    assert "half of a cable" in found.sentence and "NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0" in found.now[0]
+
+
+@pytest.mark.parametrize(
+    "text", [nccl_tests("2.83"), nccl_tests("22.1"), nccl_tests("11.96", "NVIDIA H100 80GB HBM3")]
+)
+def test_other_rates_and_gpus_of_nccl_tests_are_not(text: str):
+    assert "half of a cable" not in answered(text).sentence
+
+
+def test_a_machine_is_a_spark_by_its_own_name():
+    run = f"~$ iperf3 -c 10.0.0.2 -P 16\n{SUM.format(96.2)}"
+    assert "half of a cable" in answered(f"nvidia@spark-1afa:{run}").sentence
+    assert "half of a cable" not in answered(f"nvidia@node-1afa:{run}").sentence
+
+
+def test_ports_of_one_cable_are_as_they_should_be():
+    one_half = PORTS.replace(
+        "roceP2p1s0f0 port 1 ==> enP2p1s0f0np0 (Up)", "roceP2p1s0f0 port 1 ==> enP2p1s0f0np0 (Down)"
+    )
+    assert answered(PORTS).kind == AnswerKind.NO_PROBLEM and "one cable" in answered(PORTS).sentence
+    assert answered(one_half).kind == AnswerKind.SEVERAL
+    assert answered(PORTS.replace("roce", "mlx5_")).kind == AnswerKind.SEVERAL
+
+
 def test_both_devices_of_the_port_in_use_are_named():
     assert "NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1" in answered(perftest("108.9")).now[0]
 

@@ -48,7 +48,9 @@ def test_an_integrated_gpu_is_the_cause_and_asks_for_no_command():
     report = document(analysed(job("NVIDIA GB10", "NVIDIA GB10")))
 
     assert [finding.code for finding in report.findings] == ["gpu-integrated"]
-    assert list(next_steps(report, by_host(report))) == ["`gdr codes gpu-integrated` says what to do"]
+    assert list(next_steps(report, by_host(report))) == [
+        "`gdr codes gpu-integrated` says what is left: NVIDIA supports no direct path from such a GPU"
+    ]
 
 
 def test_a_board_for_the_data_centre_has_no_cause_of_other_kinds():

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.explain.outputs.pasted_host import PastedHost
     from gdrkit.formats.log_store import without_frames
 
-    content, gap = _content(options.file)
+    content, gap = read_text(options.file)
     if b"apiVersion" not in content[:START_BYTES]:  # what fields of a manifest quote stays quoted
         content = without_frames(content)
     name = shown(STDIN if _is_text(options.file) else options.file)
@@ -139,7 +139,7 @@ def _typed() -> bytes:
     return content
 
 
-def _content(file: str) -> tuple[bytes, Gap]:
+def read_text(file: str) -> tuple[bytes, Gap]:
     """The text of a file or of standard input, decompressed, and what was left out of a long one. Raises
     TargetError if there is none, too much, or something else than text."""
     from gdrkit.cli.files import STDIN, shown

@@ -34,7 +34,8 @@ from gdrkit.explain.logged_job import (
     LoggedJob,
     OtherEvidence,
 )
-from gdrkit.explain.outputs.measured import BENCHMARKS, IPERF, PERFTEST
+from gdrkit.explain.outputs.measured import BENCHMARKS, IPERF, NCCL_TESTS, PERFTEST
+from gdrkit.explain.products import products
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 
@@ -248,10 +249,10 @@ def with_faults(explanation: Explanation, file: CheckedFile | None, content: byt
 
 
 def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text; of one with a result of perftest or iperf, judged by the port and link
+    """The explanation of a text; of one with a result of a benchmark, judged by the port and link
     that it shows, or that a DGX Spark has."""
     measured = {fact.name for machine in explanation.machines for fact in machine.known}
-    if measured.isdisjoint((PERFTEST, IPERF)):
+    if measured.isdisjoint((PERFTEST, IPERF, NCCL_TESTS)):
         return explanation
     from gdrkit.cli.pasted_halves import with_half
     from gdrkit.cli.pasted_rates import with_low_rate
@@ -358,7 +359,8 @@ def checked_file(
     asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
     if len(content) > MANIFESTS_LIMIT_BYTES or not (asks or _is_script(content, explanation)):
         return None
-    found = check(content, name)
+    integrated = products("\n".join(line.text for line in lines)) == {"gpu-integrated"}
+    found = check(content, name, integrated=integrated)
     if found.documents and found.documents[0].kind != "settings":  # which are the only document of a text
         return found
     if shown := _manifests_alone(lines):

@@ -26,8 +26,9 @@ def parser() -> Parser:
         "  gdr nccl job.log --node node17.tar.xz  rates of NCCL's diagnostics and the node's ceilings\n"
         "  gdr nccl job.log --json\n\n"
         "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH adds the reasons.\n\n"
-        "exit codes: 0 every channel over the network is direct, 1 the same with warnings, 2 some are not, "
-        "3 the logs do not show it, or not of all ranks, 64 and above usage and internal errors",
+        "exit codes: 0 every channel over the network is direct, or none can be with such a GPU, 1 the same "
+        "with warnings, 2 some are not, 3 the logs do not show it, or not of all ranks, 64 and above usage "
+        "and internal errors",
     )
     parser.add_argument(
         "logs", nargs="*", metavar="LOG", help="file, folder or pattern; standard input if - or none"
@@ -78,6 +79,8 @@ def main(arguments: list[str]) -> int:
 
         terminal = colours()
         words = text(report, rank=options.rank, every=options.all, colour=terminal, width=text_width())
+        if report.verdict.state == "unknown" and not report.logged.channels and len(files) == 1:
+            words += _half_of_cable(files[0], colour=terminal)
         if options.node:
             words += _against_node(options.node, report, colour=terminal)
         write(words, styled=terminal)
@@ -93,6 +96,25 @@ def _check_one_job(files: tuple[str, ...]) -> None:
             f"the logs have NCCL's diagnostics of {len(files)} jobs, with different communicators and hosts",
             f"judge one at a time: gdr nccl {files[0]}",
         )
+
+
+def _half_of_cable(file: str, *, colour: bool) -> str:
+    """What to do where a log without a channel has a rate that half of a cable of a DGX Spark carries."""
+    from gdrkit.cli.explain import read_text
+    from gdrkit.cli.files import STDIN
+    from gdrkit.cli.pasted_halves import half_of
+    from gdrkit.explain.outputs.pasted_host import PastedHost
+    from gdrkit.jobs.text import STYLES
+    from gdrkit.report.terminal import render
+
+    if file == STDIN:  # it is read
+        return ""
+    content, gap = read_text(file)
+    answer = half_of(PastedHost(content, gap=gap))
+    if answer is None:
+        return ""
+    rows = [(0, "head", "Next"), *((2, "", step) for step in answer.now), (2, "", answer.sentence)]
+    return render(rows, STYLES, colour=colour, width=text_width())
 
 
 def _against_node(target: str, report: NcclDocument, *, colour: bool) -> str:

@@ -15,15 +15,21 @@ from gdrkit.explain.explanation import (
     Sureness,
     plain,
 )
-from gdrkit.explain.outputs.measured import DOWN, IPERF, MachineRate, machine_rates
+from gdrkit.explain.outputs.measured import (
+    BELOW_SPARKS,
+    DOWN,
+    IPERF,
+    MachineRate,
+    machine_rates,
+    rates_below_sparks,
+)
 from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.explain.outputs.port_rates import port_rates
 from gdrkit.explain.products import SPARK
 from gdrkit.fabric.ceilings.interval import Interval, least
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
 from gdrkit.fabric.ceilings.ports import NetworkPort, payload
-from gdrkit.facts.cable_halves import NCCL_TEST_GBIT_PER_S
-from gdrkit.formats.regex import regex
+from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GBIT_PER_S, other_half
 from gdrkit.node import Node
 
 ONE = both_ways(PcieLink(gt_per_s=32.0, width=4))
@@ -32,8 +38,6 @@ PORT = NetworkPort(rate_gbit_per_s=NCCL_TEST_GBIT_PER_S, link_layer="Ethernet", 
 BOTH = least((ONE.scaled(2.0), payload(PORT)))
 LARGE_BYTES = 65536
 """What perftest sends by default (perftest_parameters.h, DEF_SIZE_BW)."""
-_DEVICE = regex(r"roce(?:P2)?p1s0f(?P<port>[01])")
-"""The devices of a Spark: docs/sparks.md; NVIDIA/dgx-spark-playbooks, connect-two-sparks."""
 
 
 def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
@@ -42,24 +46,32 @@ def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
     answer = explanation.answer
     known = (fact for machine in explanation.machines for fact in machine.known)
     of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
-    if not (of_ports or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
+    low = of_ports or BELOW_SPARKS in answer.sentence
+    if not (low or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
         return explanation
-    if not any(SPARK.search(line.text) for line in text.lines):
-        return explanation
+    found = half_of(text)
+    return explanation if found is None else structs.replace(explanation, answer=found)
+
+
+def half_of(text: PastedHost) -> Answer | None:
+    """That a rate is what half of a cable of a DGX Spark carries; None if none is, or if the text names no
+    such machine."""
+    if not any(SPARK.search(f"{line.host} {line.text}") for line in text.lines):
+        return None
     found = ((host.machine, rate) for host in text.machines() for rate in _halves(host))
-    machine, rate = next(found, ("", None))
-    return explanation if rate is None else structs.replace(explanation, answer=_answer(machine, rate))
+    return next((_answer(machine, rate) for machine, rate in found), None)
 
 
 def _halves(host: PastedHost) -> Iterator[MachineRate]:
     """The rates of a machine that are those of one device, as far as the text shows a port that is faster,
     or no port."""
     ports = port_rates(Node(host), host)
+    yield from (rate for rate in rates_below_sparks(host.own_lines) if rate.gb_per_s in ONE)
     rates = list(machine_rates(host.own_lines))
     for rate in rates:
         shown = [ports[rate.device]] if rate.device in ports else [] if rate.device else ports.values()
         slow = shown and max(port.gbit_per_s for port in shown) < NCCL_TEST_GBIT_PER_S
-        named = _DEVICE.fullmatch(rate.device) or rate.test == (IPERF,)
+        named = other_half(rate.device) or rate.test == (IPERF,)
         one_way = "Bidirectional" not in rate.test[-1] and (
             rate.size_bytes >= LARGE_BYTES or not rate.device
         )
@@ -68,9 +80,7 @@ def _halves(host: PastedHost) -> Iterator[MachineRate]:
 
 
 def _answer(machine: str, rate: MachineRate) -> Answer:
-    named = _DEVICE.fullmatch(rate.device)
-    port = named["port"] if named else "0"
-    first, second = f"rocep1s0f{port}", f"roceP2p1s0f{port}"
+    first, second = next((pair for pair in CABLES if rate.device in pair), CABLES[0])
     return plain(
         AnswerKind.SEVERAL,
         (

@@ -21,6 +21,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
+from gdrkit.explain.outputs.hot_plug import START_AGAIN
 from gdrkit.explain.outputs.kubernetes_states import OBJECTS, OFFERED, PODS
 from gdrkit.explain.outputs.link_flaps import FLAPPING
 from gdrkit.explain.outputs.measured import (
@@ -118,6 +119,7 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
 FIND_OUT = (
     "Name both RDMA devices of the cable in NCCL_IB_HCA (`gdr config nccl-env`), set MTU 9000 on both nodes,"
     " and run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows which network NCCL took."
+    f" If a cable was moved: {START_AGAIN[0].lower()}{START_AGAIN[1:]}."
 )
 
 

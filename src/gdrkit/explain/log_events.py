@@ -30,6 +30,7 @@ from gdrkit.explain.outputs.topologies import dumped_nic, topology_readings
 from gdrkit.explain.outputs.ucx_outputs import ucx_readings
 from gdrkit.explain.outputs.xid_lines import xid_readings
 from gdrkit.explain.unexplained import reports_failure
+from gdrkit.facts.cable_halves import CABLES
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.regex import regex
 from gdrkit.messages import errors, kernel, registration
@@ -322,19 +323,14 @@ def _absent_nics(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             return
 
 
-SPARK = (("rocep1s0f0", "roceP2p1s0f0"), ("rocep1s0f1", "roceP2p1s0f1"))
-"""The RDMA devices of each port of a DGX Spark, one for each of the NIC's two PCIe links of four lanes.
-Source: NVIDIA DGX Spark user guide, spark-clustering."""
-
-
 def _half_ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """NCCL_IB_HCA that names one of the two RDMA devices of a port, on a machine with GB10."""
     named = any("GB10" in line.text for line in lines if line.kind in EVIDENCE)
-    if not named and not listed_nics(lines).issuperset(SPARK[0]):
+    if not named and not listed_nics(lines).issuperset(CABLES[0]):
         return
     for position, value in _chosen_nics(lines):
-        chosen = [[selects(value, nic) for nic in port] for port in SPARK]
-        halves = [(port, one) for port, one in zip(SPARK, chosen, strict=True) if one.count(True) == 1]
+        chosen = [[selects(value, nic) for nic in port] for port in CABLES]
+        halves = [(port, one) for port, one in zip(CABLES, chosen, strict=True) if one.count(True) == 1]
         missing = [port[one.index(False)] for port, one in halves]
         if missing and not value.startswith("^"):
             note = f"half of a port: the device of its other PCIe link is missing, {' and '.join(missing)}"

@@ -28,6 +28,7 @@ from gdrkit.verdict.cells import paths_closed_by
 CHANNELS = "NCCL channels"
 """The name of the fact what carries a job's traffic."""
 BOTH = {"dmabuf", "peermem"}
+NOT_DIRECT = ("blocked", "impossible")
 DIFFERS = "env-differs-between-ranks"
 MOST_STEPS = 5
 
@@ -93,7 +94,7 @@ class LoggedEnd(Struct, frozen=True):
 class LoggedJob(Struct, frozen=True, kw_only=True):
     """What a log shows."""
 
-    state: str  # active, blocked, unknown
+    state: str  # active, blocked, impossible, unknown
     failed: bool  # a line reports a failure
     end: LoggedEnd | None  # None: no line shows that the job ended by an error
     summary: str
@@ -108,7 +109,9 @@ class LoggedJob(Struct, frozen=True, kw_only=True):
     @property
     def is_direct(self) -> bool:
         """Whether legs are shown to access GPU memory directly, and none not to; ranks may be missing."""
-        return self.state != "blocked" and self.legs is not None and not self.legs.value.startswith("0 ")
+        return (
+            self.state not in NOT_DIRECT and self.legs is not None and not self.legs.value.startswith("0 ")
+        )
 
     @property
     def decides_nothing(self) -> bool:
@@ -210,14 +213,14 @@ def answer_of(job: LoggedJob | None) -> Answer | None:
     """What the log shows where no single cause leads, without the causes; None if it decides nothing."""
     if job is None:
         return None
-    if job.state == "blocked" or job.failed:
+    if job.state in NOT_DIRECT or job.failed:
         blocked = "NCCL does not access GPU memory directly, at least in part"
         if job.end is not None:  # whatever the path: a job may be meant to do without GPUDirect RDMA
             return _of_end(job.end)
         first = next((one.line for one in job.causes if one.matters), None)
         return _answer(
             AnswerKind.SEVERAL,
-            f"{blocked if job.state == 'blocked' else 'The job fails'}: {job.summary.removesuffix('.')}.",
+            f"{blocked if job.state in NOT_DIRECT else 'The job fails'}: {job.summary.removesuffix('.')}.",
             Sureness.CERTAIN, lines=() if first is None else (first,),
         )  # fmt: skip
     report = job.report

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.hot_plug import moves
 from gdrkit.explain.outputs.measured import RAS_GROUP
 from gdrkit.explain.outputs.pci_regions import region_meanings
 from gdrkit.explain.outputs.slurm_outputs import slurm_meanings
@@ -18,7 +19,7 @@ from gdrkit.explain.ranking import BY_LINE, NO_NETWORK, NOTE, QUOTED
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
-from gdrkit.messages.message import Effect, Match
+from gdrkit.messages.message import Effect, Match, Meaning
 from gdrkit.messages.process_ends import first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 from gdrkit.programs.nccl.bootstrap import unreached, why_unreached
@@ -52,11 +53,15 @@ def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherL
     """The line about something else that weighs most; None if there is none. Of several that weigh the same
     an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
     ranks of the jobs are on one host."""
+    texts = [(line.number, line.text) for line in lines if _is_printed(line)]
+    moved, inside = moves(texts)
+    rest = tuple(line for line in lines if line.number not in inside)
     found = (
         *_stalled(lines),
         *_first_failures(lines),
         *_unreached(lines),  # before the message of its line, which rests on less
-        *_messages(lines, one_host=one_host),
+        *_of_meanings(lines, () if moved is None else (moved,)),
+        *_messages(rest, one_host=one_host),
         *_misspelt(lines),
         *_ras_groups(lines),
         *_of_outputs(lines),
@@ -202,9 +207,13 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
 
 def _of_outputs(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
     """What states that Slurm prints mean, and what the kernel says of devices without address space."""
-    printed = {line.number: line for line in lines if line.kind in ("machine", "shown")}
-    texts = [(number, line.text) for number, line in printed.items()]
-    for number, of in (*slurm_meanings(texts), *region_meanings(texts)):
+    texts = [(line.number, line.text) for line in lines if line.kind in ("machine", "shown")]
+    yield from _of_meanings(lines, (*slurm_meanings(texts), *region_meanings(texts)))
+
+
+def _of_meanings(lines: Iterable[TextLine], meanings: Iterable[tuple[int, Meaning]]) -> Iterator[OtherLine]:
+    printed = {line.number: line for line in lines}
+    for number, of in meanings:
         weight = WEIGHTS[of.effect]
         yield OtherLine(printed[number], of.words, of.todo, weight, of.effect, of.after, of.brings)
 

@@ -11,6 +11,15 @@ NCCL_TEST_GB_PER_S, NCCL_TEST_GBIT_PER_S = 21.875, 200
 MIN_NCCL_TEST_BW in dgx-spark-playbooks at 0db7c14, multi-sparks-through-switch, spark_cluster_setup.py. The
 runs in docs/measurements.md that reach it have 23.74 and 25.67 GB/s."""
 
+CABLES = (("rocep1s0f0", "roceP2p1s0f0"), ("rocep1s0f1", "roceP2p1s0f1"))
+"""The RDMA devices of each port of a DGX Spark, one for each of the NIC's two PCIe links of four lanes.
+Source: NVIDIA DGX Spark user guide, spark-clustering; NVIDIA/dgx-spark-playbooks, nccl."""
+
+
+def other_half(device: str) -> str:
+    """The RDMA device of a Spark's same port on the other PCIe link; "" for a device of another name."""
+    return next((pair[1 - pair.index(device)] for pair in CABLES if device in pair), "")
+
 
 @fact
 def halves_down(node: Node) -> tuple[RdmaPort, ...]:

@@ -86,6 +86,7 @@ class NcclTest(Struct, frozen=True, kw_only=True):
     rows: tuple[NcclRow, ...] = ()
     average_bus_gb_per_s: float | None = None  # over all sizes, so not comparable with a ceiling
     finished: bool = False
+    logged: bool = False  # with NCCL_DEBUG=INFO
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -149,6 +150,7 @@ def _run(lines: list[str]) -> NcclTest | None:
         rows=rows,
         average_bus_gb_per_s=average,
         finished=any("# Avg bus bandwidth" in line for line in lines),
+        logged=any("NCCL INFO " in line for line in lines),
     )
 
 

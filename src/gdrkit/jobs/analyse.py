@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.jobs.connections import connection_remarks
 from gdrkit.jobs.diagnostics import located, read_diagnostics
 from gdrkit.jobs.errors import BLOCKING, errors, has_ended
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.gpu_names import OF_HARDWARE
 from gdrkit.jobs.job import (
+    NOT_DIRECT,
     JobAnalysis,
     JobError,
     JobPart,
@@ -84,6 +87,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         short_nic_lists=short_nic_lists(gathered, jobs),
         without_dmabuf=() if gathered.is_rccl else without_dmabuf(gathered, jobs),
         diagnostics=located(reports, gathered) if reports else None,
+        connections=connection_remarks(gathered),
         ucx=ucx,
         newer=tuple(sorted({version for job in jobs for version in job.nccl_versions if is_newer(version)})),
     )
@@ -134,21 +138,36 @@ def _state(
     reports: Diagnostics | None,
 ) -> State:  # fmt: skip
     """active: every leg of every rank is direct. blocked: a leg is not, or cannot be, or GPU memory was
-    refused. Else unknown, as of a job of which ranks are not in the logs."""
+    refused. impossible: the same, and by its GPU none ever is. Else unknown, as of a job of which ranks are
+    not in the logs."""
     unable = any(
         rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
     )
-    if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
-        return "blocked"
+    refused = any(error.call in BLOCKING for error in failed)
+    if counts.bounced or counts.socket or unable or refused:
+        return "impossible" if not (counts.socket or refused) and _cannot_be(jobs) else "blocked"
     if counts.direct or counts.nvlink:
         # of lines that Ray takes for alike, any may be of another path
         return "unknown" if counts.unknown or counts.silent or gathered.tally.hidden else "active"
     return "blocked" if reports and any(one.blocks for one in reports.statements) else "unknown"
 
 
+def _cannot_be(jobs: list[JobPart]) -> bool:
+    """Whether the kind of its GPU is a proven reason of each path that is not direct. TCP has others."""
+    paths = [(leg.carried, leg.reasons) for job in jobs for rank in job.ranks for leg in rank.legs]
+    paths += [
+        (rank.network_path, rank.network_reasons) for job in jobs for rank in job.ranks if rank.network_path
+    ]
+    slower = [(carried, reasons) for carried, reasons in paths if carried in INDIRECT]
+    return all(
+        carried is Carrier.BOUNCED and any(why.sure and why.codes[0] in OF_HARDWARE for why in reasons)
+        for carried, reasons in slower
+    )
+
+
 def _with_ucx(of_nccl: State, counts: LegCounts, ucx: UcxLegs | None) -> State:
     """The state of a job whose logs also show what UCX does, the worse of both."""
-    if ucx is None or ucx.direct is None or of_nccl == "blocked":
+    if ucx is None or ucx.direct is None or of_nccl in NOT_DIRECT:
         return of_nccl
     if ucx.direct and of_nccl == "unknown" and (counts.direct or counts.nvlink):
         return of_nccl  # of ranks that are not in the logs UCX shows nothing

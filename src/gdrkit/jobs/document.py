@@ -13,7 +13,10 @@ from gdrkit.catalogue import Code
 from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.errors import BLOCKING
+from gdrkit.jobs.gpu_names import OF_HARDWARE
 from gdrkit.jobs.job import (
+    NOT_DIRECT,
+    ConnectionRemark,
     HostsWithoutDmabuf,
     JobAnalysis,
     JobDiagnostics,
@@ -77,6 +80,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     rail_crossing: RailCrossing | None  # null: none is seen
     short_nic_lists: tuple[ShortNicList, ...]
     without_dmabuf: tuple[HostsWithoutDmabuf, ...]
+    connections: tuple[ConnectionRemark, ...]  # small packets, addresses without IPv4
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics; null: none
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO; null: none
     newer_versions: tuple[str, ...]  # of NCCL, read as far as their lines are known
@@ -109,6 +113,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         rail_crossing=found.crossing,
         short_nic_lists=tuple(structs.replace(one, codes=left(one.codes)) for one in found.short_nic_lists),
         without_dmabuf=tuple(structs.replace(one, codes=left(one.codes)) for one in found.without_dmabuf),
+        connections=found.connections,
         diagnostics=found.diagnostics,
         ucx=found.ucx,
         newer_versions=found.newer,
@@ -141,7 +146,7 @@ def summary(found: JobAnalysis) -> str:
     shown = [f"{counts.socket} TCP"] if counts.socket else []
     shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
-    if other and found.state == "blocked":
+    if other and found.state in NOT_DIRECT:
         shown.append(f"{plural(other, 'rank')} without a direct path")
     if counts.bounced or not shown:
         shown.insert(0, f"{counts.bounced} through host memory")
@@ -237,8 +242,8 @@ def _decided(found: JobAnalysis) -> str:
 
 
 def exit_code(result: NcclDocument) -> int:
-    """0: every leg is direct; 1: the same, with warnings or errors; 2: some leg is not; 3: the logs do not
-    show it."""
+    """0: every leg is direct, or none can be; 1: the same, with warnings or errors; 2: some leg is not; 3:
+    the logs do not show it."""
     if result.verdict.state == "blocked":
         return 2
     if result.verdict.state == "unknown":
@@ -247,7 +252,7 @@ def exit_code(result: NcclDocument) -> int:
         1
         if result.errors
         or result.short_nic_lists
-        or any(finding.status != "note" for finding in result.findings)
+        or any(finding.status != "note" for finding in result.findings if finding.code not in OF_HARDWARE)
         else 0
     )
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from gdrkit.catalogue import Code, rule_of
+from gdrkit.facts.cable_halves import other_half
+from gdrkit.facts.gpu_ids import is_integrated_name
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.diagnostics import findings_of
 from gdrkit.jobs.distance_steps import with_distance_steps
@@ -36,6 +38,7 @@ JUDGED = frozenset(
 """Codes about which the analysis of a log decides alone: the rules of a node see one log of it, without the
 ranks that it has, and without the legs that show whether a setting mattered."""
 NVLINK, FABRIC = nccl_records.Carrier.NVLINK, MNNVL.switches[1]
+RDMA = (nccl_records.Carrier.DIRECT, nccl_records.Carrier.BOUNCED)
 QUOTED = 4
 """The most positions named for one finding."""
 
@@ -81,6 +84,7 @@ def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
     yield from _environment(gathered, job, processes)
     yield from _unused(gathered, job)
+    yield from _half_cables(gathered, job)
     yield from _plugin(gathered, job, processes)
     yield from _without_effect(gathered, job, processes)
     yield from _level_on_c2c(gathered, job, processes)
@@ -228,6 +232,31 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
             ranks=sum(ranks for _, ranks, _ in positions),
             lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
             todo="NCCL_DEBUG_SUBSYS=INIT,GRAPH prints the distances and channels by which NCCL chose",
+        )  # fmt: skip
+
+
+def _half_cables(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
+    """RDMA devices of a Spark that carry data without the other device of their cable."""
+    halves: dict[str, list[Rank]] = defaultdict(list)
+    for host in {rank.host for rank in job.ranks}:
+        ranks = [rank for rank in job.ranks if rank.host == host]
+        products = [gathered.products(gathered.processes[rank.process]) for rank in ranks]
+        legs = [leg for rank in ranks for leg in rank.legs if leg.carried in RDMA]
+        used = {part for leg in legs for part in leg.device.split("+")}
+        other = {half: other_half(half) for half in sorted(used)}
+        if all(named and all(map(is_integrated_name, named)) for named in products) and used:
+            for half in (half for half, twin in other.items() if twin and twin not in used):
+                halves[half].extend(ranks)
+    for half, ranks in sorted(halves.items()):
+        lines = sorted(leg.line for rank in ranks for leg in rank.legs if half in leg.device.split("+"))
+        both = ",".join(sorted((half, other_half(half)), reverse=True))
+        yield _found(
+            code="hca-not-selected", status="warning", subject=half,
+            seen=f"{half} carries all, one of the two RDMA devices of a cable, without {other_half(half)}",
+            expected="both: each has a PCIe link of x4, which is half of the cable", ranks=len(ranks),
+            lines=tuple(lines[:QUOTED]),
+            todo=f"NCCL_IB_HCA={both} on all nodes: this job used one of the two RDMA devices of the cable, "
+            "which is half of it; the interface of each needs an address in a network of its own",
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit.facts.cable_halves import other_half
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
@@ -140,6 +141,7 @@ def _mates(document: NcclDocument, hosts: Container[str]) -> set[str]:
     return {host for job in jobs if any(one in hosts for one in job) for host in job}
 
 
+LEFT = "what is left: NVIDIA supports no direct path from such a GPU"
 MOST_SETTINGS, SETTING_CHARACTERS = 3, 120
 UNSELECTED = "hca-not-selected"
 
@@ -155,6 +157,8 @@ def _settings_differ(document: NcclDocument) -> bool:
 def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[str]:
     """What to do first: about causes that are certain; then, if a setting is not the only one, what to run
     on the first slower host, beside one that goes directly if there is one."""
+    halves = (one.todo for one in document.findings if one.code == UNSELECTED and other_half(one.subject))
+    yield from dict.fromkeys(halves)
     certain = [finding for finding in document.findings if _certain(finding)]
     yield from dict.fromkeys(one.todo for one in certain if one.todo and one.code not in FAR)
     yield from (nic_list_step(one) for one in document.short_nic_lists if one.selected)
@@ -174,12 +178,12 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
             yield f"unset {name} on all ranks, in the job and in /etc/nccl.conf"
     for code in dict.fromkeys(finding.code for finding in certain if not finding.todo):
         if code not in unset:
-            yield f"`gdr codes {code}` says what to do"
+            yield f"`gdr codes {code}` says {LEFT if code in OF_HARDWARE else 'what to do'}"
     slow = _first(groups, *SLOWER)
     good = _first(groups, "direct", among=_mates(document, (slow,)))
     if hardware := _hardware(document):
         if hardware not in {finding.code for finding in certain}:
-            yield f"`gdr codes {hardware}` says what is left: NVIDIA supports no direct path from such a GPU"
+            yield f"`gdr codes {hardware}` says {LEFT}"
         return
     causes = {code for why in document.why_not_direct for code in why.codes or ("",)}
     if not slow or (causes and causes <= unset.keys()):

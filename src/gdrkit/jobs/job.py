@@ -13,7 +13,8 @@ from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.programs.ucx.proto_tables import UcxPath
 from gdrkit.rules.rule import Layer
 
-State = Literal["active", "blocked", "unknown"]
+State = Literal["active", "blocked", "impossible", "unknown"]
+NOT_DIRECT: tuple[State, ...] = ("blocked", "impossible")
 HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
 Status = Literal["failed", "warning", "note"]
 
@@ -312,6 +313,13 @@ class UcxLegs(Struct, frozen=True, kw_only=True):
     legs: tuple[UcxLeg, ...]  # at most eight
 
 
+class ConnectionRemark(Struct, frozen=True, kw_only=True):
+    """What is unusual about RoCE connections, and what to do."""
+
+    text: str
+    line: LogLineNumber
+
+
 class JobAnalysis(Struct, kw_only=True):
     """All results of an analysis."""
 
@@ -332,5 +340,6 @@ class JobAnalysis(Struct, kw_only=True):
     short_nic_lists: tuple[ShortNicList, ...]
     without_dmabuf: tuple[HostsWithoutDmabuf, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics
+    connections: tuple[ConnectionRemark, ...]
     ucx: UcxLegs | None  # tables of UCX_PROTO_INFO
     newer: tuple[str, ...]  # versions of NCCL that are newer than what gdrkit knows

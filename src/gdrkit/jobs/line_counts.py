@@ -363,10 +363,15 @@ def _ending(shapes: list[bytes]) -> list[bytes]:
     return [shape for shape in shapes if any(mark in shape for mark in marks)] if marks else []
 
 
+_UNUSUAL = regex(rb"Dev (\d+) [^(]{20,80} mtu (?:([1-4]) [^(]*GID |5 [^(]*GID -?\d+ \((80FE)/)")
+"""A RoCE connection with small packets or a link-local address."""
+
+
 def _candidates(shapes: set[bytes]) -> list[bytes]:
     """The lines that may have a known form."""
     found: list[bytes] = []
     others: list[bytes] = []
+    connections: dict[tuple[bytes, ...], bytes] = {}  # of each thread and device one
     for shape in shapes:
         at = shape.find(MARK)
         if at < 0:
@@ -375,10 +380,13 @@ def _candidates(shapes: set[bytes]) -> list[bytes]:
         kind = shape[at + 11 : at + 15]
         if kind not in WANTED:
             continue
-        if (kind == b"NET/" and b" mtu " in shape) or (kind == b"Conn" and b"Connected to" in shape):
-            continue
-        found.append(shape)
-    return found + _ending(others)
+        if kind == b"NET/" and b" mtu " in shape:
+            if line := _UNUSUAL.search(shape):
+                key = (shape[:at], *line.groups(b""))
+                connections[key] = min(shape, connections.get(key, shape))
+        elif kind != b"Conn" or b"Connected to" not in shape:
+            found.append(shape)
+    return [*found, *connections.values(), *_ending(others)]
 
 
 FEW = 8

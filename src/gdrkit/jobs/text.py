@@ -20,7 +20,7 @@ from gdrkit.jobs.hosts import (
     next_steps,
     nic_list_step,
 )
-from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank
+from gdrkit.jobs.job import NOT_DIRECT, JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
 from gdrkit.jobs.nic_lists import short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
@@ -29,8 +29,8 @@ from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, excerpt, render
 
 STYLES = {
-    "head": "bold", "active": "bold green", "blocked": "bold red", "unknown": "bold magenta",
-    "staged": "red", "socket": "red", "direct": "green", "nvlink": "green",
+    "head": "bold", "active": "bold green", "blocked": "bold red", "impossible": "bold yellow",
+    "unknown": "bold magenta", "staged": "red", "socket": "red", "direct": "green", "nvlink": "green",
     "failed": "red", "warning": "yellow", "note": "dim", "quote": "dim",
 }  # fmt: skip
 EACH = 16
@@ -59,8 +59,9 @@ def text(
 
 def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
     groups = by_host(document)
-    slower = document.verdict.state == "blocked" and any(group.path in SLOWER for group in groups)
+    slower = document.verdict.state in NOT_DIRECT and any(group.path in SLOWER for group in groups)
     steps = [*(next_steps(document, groups) if slower else ()), *ucx_steps(document.ucx)]
+    steps += [f"{one.text} ({one.line})" for one in document.connections]
     if document.ended and not brief:  # before the path, which may be as it is meant to be
         yield from _errors(document, "Errors: the first one ended the job")
     yield from _head(document, groups)

@@ -297,4 +297,20 @@ ROWS = (
         open_end=True,
         sample="pcieport 0000:00:00.0: AER: Uncorrectable (Fatal) error message received from 0000:01:00.0",
     ),
+    MessageTemplate(
+        "kernel",
+        "Detected insufficient power on the PCIe slot ({power:[0-9]{1,4}}W)",
+        meaning=Meaning(
+            "The NIC finds little power at its slot. A DGX Spark prints this also where it carries its full"
+            " rate",
+            "On a DGX Spark nothing has to be done for it. Elsewhere connect the card's own power cable, or"
+            " use a slot with more power",
+            "aside",
+        ),
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/events.c, mlx5_pcie_event(); of a Spark"
+        " NVIDIA/dgx-spark-playbooks pull request 108",
+        sample="mlx5_core 0000:01:00.0: mlx5_pcie_event:326:(pid 466): Detected insufficient power on the"
+        " PCIe slot (27W).",
+        open_end=True,
+    ),
 )

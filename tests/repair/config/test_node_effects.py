@@ -64,3 +64,29 @@ def test_the_file_of_the_node_itself_is_judged_by_what_it_sets():
     here = node("acs-redirect").after("its own file", [environment.becomes(own, NCCL_CONF)])
     (fault,) = check(text.encode(), "nccl.conf", "", here).faults
     assert (fault.severity, fault.code) == ("warning", "dmabuf-disabled-by-env")
+
+
+GUIDE = (
+    "export NCCL_NET_GDR_LEVEL=5\nexport NCCL_NET_GDR_READ=1\nexport NCCL_DMABUF_ENABLE=1\n"
+    "export NCCL_IB_GID_INDEX=3\n"
+)
+"""What guides for a DGX Spark set, of which the first three are about a path that it cannot have."""
+
+
+def test_on_an_integrated_gpu_no_setting_of_the_direct_path_has_an_effect():
+    found = check(GUIDE.encode(), "guide.env", "", node("spark-two-cables"))
+    assert {fault.line: fault.code for fault in found.faults} == dict.fromkeys((1, 2, 3), "gpu-integrated")
+    assert all("it can go" in fault.message for fault in found.faults)
+
+
+@pytest.mark.parametrize("setting", ["NVSHMEM_DISABLE_GDRCOPY=1", "NCCL_IB_TIMEOUT=22"])
+def test_other_settings_keep_their_effect_there(setting: str):
+    faults = check(f"export {setting}\n".encode(), "guide.env", "", node("spark-two-cables")).faults
+    assert "gpu-integrated" not in {fault.code for fault in faults}
+
+
+def test_elsewhere_such_lines_are_judged_by_what_they_do():
+    for other in (None, node("ubuntu-6.8-h100")):
+        faults = check(GUIDE.encode(), "guide.env", "", other).faults
+        assert "gdr-level-number" in {fault.code for fault in faults}
+        assert "gpu-integrated" not in {fault.code for fault in faults}

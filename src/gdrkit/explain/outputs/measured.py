@@ -13,7 +13,7 @@ from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.flow_control import flow_control_facts
 from gdrkit.explain.outputs.kubernetes_states import kubernetes_facts
 from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
-from gdrkit.facts.cable_halves import NCCL_TEST_GB_PER_S
+from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GB_PER_S
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.iperf import parse_iperf
@@ -96,14 +96,15 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
     title = next((line for line in shown if "busbw" in line.text), None)
     if title is None and not any(nccl_tests.BARE_ROW.match(line.text) for line in shown):
         return
-    try:
-        runs = nccl_tests.parse_nccl_tests("\n".join(line.text for line in shown))
-    except FormatError:
-        runs = ()
+    runs = _nccl_runs(shown)
     if title is not None and not any(run.rows for run in runs):
         direct = any(IN_CHANNEL in line.text for line in shown)
         value = f"with a table without a row{DIRECT_ALL_THE_SAME * direct}"
         yield KnownFact(STOPPED, value, title.number, title.text.strip())
+    yield from (rate.fact for rate in _nccl_rates(runs, shown))
+
+
+def _nccl_rates(runs: tuple[NcclTest, ...], shown: list[TextLine]) -> Iterator[MachineRate]:
     for run, lines in zip(runs, _lines_of((run.rows for run in runs), shown), strict=True):
         rows = zip(run.rows, lines, strict=True)
         rates = [(row.best.bus_gb_per_s or 0.0, row, line) for row, line in rows if row.best is not None]
@@ -116,7 +117,22 @@ def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
         value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
         if whole and _of_two_sparks(run) and row.size_bytes >= LARGE_BYTES:
             value += LIKE_SPARKS if rate >= NCCL_TEST_GB_PER_S else BELOW_SPARKS
-        yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
+        fact = KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
+        yield MachineRate((NCCL_TESTS,), "", "GPU memory", row.size_bytes, rate, fact)
+
+
+def rates_below_sparks(lines: tuple[TextLine, ...]) -> Iterator[MachineRate]:
+    """The rates of nccl-tests between two DGX Sparks that are lower than NVIDIA's test asks for."""
+    shown = _shown(lines)
+    rates = _nccl_rates(_nccl_runs(shown), shown)
+    yield from (rate for rate in rates if rate.fact.value.endswith(BELOW_SPARKS))
+
+
+def _nccl_runs(shown: list[TextLine]) -> tuple[NcclTest, ...]:
+    try:
+        return tuple(nccl_tests.parse_nccl_tests("\n".join(line.text for line in shown)))
+    except FormatError:
+        return ()
 
 
 def _of_two_sparks(run: NcclTest) -> bool:
@@ -303,14 +319,22 @@ def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     if states:
         names = ", ".join(dict.fromkeys(port.device for port in states[:MOST_PORTS]))
         line = lines[states[0].position]
-        yield KnownFact(PORTS, f"active ports of {names}", line.number, line.text.strip())
         active = {port.device for port in states} - {UNNAMED}
         rest = [port for port in shown if port.state != "active" and port.device not in active]
+        value = f"active ports of {names}"
+        if _is_one_cable(active, {port.device for port in rest}):
+            value, rest = f"{value}, which are both RDMA devices of one cable of a DGX Spark", []
+        yield KnownFact(PORTS, value, line.number, line.text.strip())
         waiting = [port for port in rest if port.state in LINKED]
         yield from _of_some(WAITING, "a link, but no active port, of {}", waiting, lines)
         yield from _of_some(
             DOWN, "no active port of {}", [port for port in rest if port not in waiting], lines
         )
+
+
+def _is_one_cable(active: set[str], rest: set[str]) -> bool:
+    """Whether ports are those of a Spark with one cable, of which both devices are active."""
+    return any(active == set(cable) and rest == set(other) for cable, other in (CABLES, CABLES[::-1]))
 
 
 LINKED = ("init", "armed")

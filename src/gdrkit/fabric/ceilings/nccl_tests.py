@@ -153,9 +153,10 @@ def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
     return _between_nodes(machine, run, shape, what, gb_per_s, notes)
 
 
+AGAIN = "Run it again with NCCL_DEBUG=INFO: "
 FIND_OUT = (
-    "Run it again with NCCL_DEBUG=INFO: `gdr nccl LOG` shows over which NICs the traffic goes, and how. "
-    "`gdr config nccl-env` names those of this node."
+    "`gdr nccl LOG` shows over which NICs the traffic goes, and how. `gdr config nccl-env` names those of "
+    "this node."
 )
 """What to do about a run that is slower than tuned ones."""
 
@@ -191,7 +192,7 @@ def _between_nodes(
     found = judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
     if gb_per_s >= ceiling.low_gb_per_s:
         return found
-    return replace(found, sentences=(*found.sentences, FIND_OUT))
+    return replace(found, sentences=(*found.sentences, FIND_OUT if run.logged else AGAIN + FIND_OUT))
 
 
 def _tuned(run: NcclTest, ring: Interval) -> Interval:

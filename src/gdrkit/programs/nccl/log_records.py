@@ -300,6 +300,14 @@ class OfiNic(Struct, frozen=True):
     address: str
 
 
+class Connection(Struct, frozen=True):
+    """What a RoCE connection has of the port at this end."""
+
+    index: int
+    packet_bytes: int
+    link_local: bool
+
+
 class GpuName(Struct, frozen=True):
     """The name of a process's GPU, which another program prints."""
 
@@ -317,7 +325,7 @@ class Remark(Struct, frozen=True):
 NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
     | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
-    | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName
+    | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark | GpuName | Connection
     | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine | Operation | Progress | Lagging
     | Bootstrap | CallFailed
 )  # fmt: skip

@@ -127,6 +127,12 @@ def _fabric(found: Match) -> records.Fabric:
     )
 
 
+def _connection(found: Match) -> records.Connection:
+    """`mtu` is a number of enum ibv_mtu; the first half of a GID stands in the order of its bytes."""
+    values = found.values
+    return records.Connection(int(values["index"]), 128 << int(values["mtu"]), values["prefix"] == "80FE")
+
+
 ROWS = (
     # a plugin, or none
     _line(
@@ -223,6 +229,13 @@ ROWS = (
         r"Data Direct DMA Interface is detected for device{device::? ?\S+}",
         make=lambda m: records.DataDirect(True, m.words),
         sample="NET/IB : Data Direct DMA Interface is detected for device: mlx5_0",
+    ),
+    _net_ib(
+        r"Dev {index:\d{1,4}} IbDev {:\d{1,4}} Port {:\d{1,3}} qpn {:\d{1,10}} mtu {mtu:[1-5]} "
+        r"{:(?:query_ece=\S+ (?:\S+ ){3})?}GID {:-?\d{1,5}} ({prefix:[0-9A-F]{1,16}}/{:[0-9A-F]{1,16}})",
+        make=_connection,
+        sample="NET/IB: NCCL Dev 1 IbDev 1 Port 1 qpn 704 mtu 3 GID 0 (80FE/9DFB2FFEFF47BB4E) "
+        "fifoRkey=0x1ddcd6 fifoLkey=0x1ddcd6",
     ),
     _mlx5dv(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: records.DataDirect(False, m.words)),
     _mlx5dv("Failed to open mlx5dv symbols", make=lambda m: records.DataDirect(False, m.words)),

@@ -12,6 +12,7 @@ from itertools import chain, islice, pairwise
 from msgspec.structs import replace
 
 from gdrkit.facts.assignments import NAME, literal, settings_in
+from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.kubernetes import Manifest, settings_of
 from gdrkit.facts.modprobe_config import directives
 from gdrkit.facts.object_owner import owner_of
@@ -19,13 +20,13 @@ from gdrkit.facts.shell_variables import assigned, with_values
 from gdrkit.formats.utf_16 import MARKS as UTF_16
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, YamlMapping, duplicates
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.config import node_check as on_node
 from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of, unread_lines
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument, fault_at
 from gdrkit.repair.config.job_scripts import limit_faults
 from gdrkit.repair.config.node_check import Setting, module_faults
-from gdrkit.repair.config.node_effects import effect_faults
+from gdrkit.repair.config.node_effects import effect_faults, without_direct_path
 from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.pod_settings import runs_mpi
@@ -75,10 +76,11 @@ def _objects(content: bytes) -> tuple[Manifest, ...]:
 
 
 def check(
-    content: bytes, name: str, version: str = "", node: Node | None = None, beside: tuple[Manifest, ...] = ()
-) -> CheckedFile:
+    content: bytes, name: str, version: str = "", node: Node | None = None,
+    beside: tuple[Manifest, ...] = (), *, integrated: bool = False,
+) -> CheckedFile:  # fmt: skip
     """The faults in a file, in the order of lines; with a node, also what it lacks. Accepts any bytes. The
-    objects of other files are `beside` it."""
+    objects of other files are `beside` it. `integrated`: it is for GPUs without memory of their own."""
     if len(content) > CHARACTERS_LIMIT:
         return _unreadable(name, 1, f"{len(content)} bytes; the limit is {CHARACTERS_LIMIT}")
     try:
@@ -115,6 +117,8 @@ def check(
         out += chain(islice(unread_faults(text, read, variables), MOST_FAULTS), limit_faults(text))
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
+    if integrated or (node is not None and if_missing(False, has_gb10, node)):
+        out = list(without_direct_path(out, settings))
     out += _owned(out, found, text.split("\n"))
     parts = _documents(found, settings)
     if not parts and not out:
@@ -223,6 +227,8 @@ def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | Non
         if node is not None:
             out += on_node.setting_faults(node, settings, on_host=True)
             out = list(_with_effects(out, settings, node, text))
+            if if_missing(False, has_gb10, node):
+                out = list(without_direct_path(out, settings))
     elif node is not None:
         out += islice(module_faults(node, directives(text)), MOST_FAULTS)
     out.sort(key=lambda fault: (fault.line, fault.code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gdrkit.catalogue import consumer_of, every_consumer
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.environment import NCCL_CONF, UCX_CONF, Environment, ProgramSetting, environment
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
@@ -70,3 +71,17 @@ def _blocking(verdict: Verdict, consumer: str) -> dict[str, set[str]]:
             if state.consumer == consumer and state.path in paths and state.codes:
                 found.setdefault(state.path, set()).update(state.codes)
     return found
+
+
+_OF_DIRECT_PATH = regex(r"[A-Z]+_\w*(?:GDR(?!COPY)|DMABUF|GPU_DIRECT|DATA_DIRECT)\w*")
+"""Variables of any program that are about GPU memory and the NIC alone: their names say so."""
+
+
+def without_direct_path(faults: Iterable[ConfigFault], settings: Iterable[Setting]) -> Iterator[ConfigFault]:
+    """The faults of a file for GPUs without memory of their own, of which no NIC reaches any: nothing that a
+    file sets about that has an effect, so that no other value is right either."""
+    lines = {line: (name, value) for line, name, value in settings if _OF_DIRECT_PATH.fullmatch(name)}
+    yield from (fault for fault in faults if fault.line not in lines)
+    for line, (name, value) in lines.items():
+        seen = f"{value} has no effect: the GPU is integrated, and no setting opens a direct path to it"
+        yield fault_at(line, "gpu-integrated", name, seen, "no such line: it can go", "warning")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.facts.assignments import is_filled_in
+from gdrkit.facts.cable_halves import other_half
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.talos import modules_of
@@ -330,16 +331,12 @@ def setting_faults(
             yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
-_SPARKS = regex(r"=?rocep1s0f[01](?::1)?")
-
-
 def _other_link(value: str) -> str:
-    """The devices of the other link of a Spark's ports, if a list names those of the first link alone; ""
-    for any other list. Each port is a device on each of two links: NVIDIA/dgx-spark-playbooks, nccl."""
-    names = value.split(",")
-    if not all(_SPARKS.fullmatch(name) for name in names):
-        return ""
-    return ",".join(name.lstrip("=").replace("rocep", "roceP2p") for name in names)
+    """The other devices of a Spark's ports, of those of which a list names one alone; "" if it has other
+    names."""
+    names = [name.removeprefix("=").removesuffix(":1") for name in value.split(",")]
+    others = [other_half(name) for name in names]
+    return ",".join(other for other in others if other not in names) if all(others) else ""
 
 
 def _life_fault(line: int, life: VariableLife, value: str, where: str) -> ConfigFault:
