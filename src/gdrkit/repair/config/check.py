@@ -181,9 +181,8 @@ def _unparsable(why: str, start: int, last: int, expected: str) -> ConfigFault:
 def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
     manifest = part.manifest
     if manifest.kind == VALUES and not _is_judged(part):
-        yield fault_at(
-            manifest.line, "unreadable", "", "values, which are not judged", RENDERED, "unreadable"
-        )
+        seen = "values, of which driver.rdma and driver.kernelModuleType alone are judged"
+        yield fault_at(manifest.line, "unreadable", "", seen, RENDERED, "unreadable")
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
         schema = schema_for(manifest.kind, version)

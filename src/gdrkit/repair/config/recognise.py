@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
 from gdrkit.facts.manifest_excerpts import excerpts, has_excerpt
 from gdrkit.formats.yaml_text import Document, documents
-from gdrkit.formats.yaml_values import Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.formats.yaml_values import MappingEntry, Scalar, Value, YamlMapping, YamlSequence, at, text_at
 
 VALUES = "values of the GPU Operator's chart"
 
@@ -73,9 +75,51 @@ def _excerpts(text: str) -> Recognised:
 def _parts(value: Value, cloud: bool) -> list[ConfigObject]:
     found = objects(value, "")
     if found:
-        return [ConfigObject(manifest) for manifest in found]
+        return [
+            part
+            for manifest in found
+            for part in (
+                ConfigObject(manifest),
+                *(ConfigObject(one, whole=False) for one in _values(manifest)),
+            )
+        ]
     kind, whole = _kind(value, cloud)
     return [ConfigObject(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
+
+
+MOST_VALUES = 20
+"""Sets of values that are looked at in one object: an Application has one for each of its sources."""
+
+
+def _entries(value: Value) -> Iterator[MappingEntry]:
+    """Every key below a value, at any depth."""
+    if isinstance(value, YamlSequence):
+        for item in value.items:
+            yield from _entries(item)
+    elif isinstance(value, YamlMapping):
+        for entry in value.entries:
+            yield entry
+            yield from _entries(entry.value)
+
+
+def _values(manifest: Manifest) -> Iterator[Manifest]:
+    """The values of the GPU Operator's chart in an object that installs it, as a mapping or as text.
+
+    Sources: the CustomResourceDefinitions of Argo CD's Application, spec.source(s).helm; of Flux's
+    HelmRelease, spec.values; of the HelmChart of k3s and RKE2, spec.valuesContent."""
+    if manifest.kind not in ("Application", "ApplicationSet", "HelmRelease", "HelmChart"):
+        return
+    keys = (
+        one for one in _entries(manifest.value) if one.key in ("valuesObject", "values", "valuesContent")
+    )
+    for entry in islice(keys, MOST_VALUES):
+        value: Value | None = entry.value
+        if isinstance(value, Scalar):  # at the lines that it has in the file
+            text = "\n" * (value.line - 1 + value.literal) + value.text
+            value = next((found.value for found in documents(text)), None)
+        known = ("rdma", "kernelModuleType")  # other charts have a `driver` too
+        if value is not None and any(at(value, "driver", name) for name in known):
+            yield Manifest(VALUES, manifest.name, "", value.line, value)
 
 
 def _kind(value: Value, cloud: bool) -> tuple[str, bool]:
