@@ -106,8 +106,9 @@ def test_the_next_step_names_a_slow_host_and_a_good_one_for_whoever_can_reach_it
 @pytest.mark.parametrize("name", ["nccl-test-worker-0", "train-7d9f8b6c5-x2v7k", "ring-workers-0-0-8hzqk"])
 def test_a_pod_is_judged_in_it_and_on_its_node_and_not_by_srun(name: str):
     lines = info(f"{name}:7", 0, "NET/IB : No device found.", "Using network Socket")
-    in_pod, on_node, otherwise, asked = next_steps(*read(lines))
+    manifest, in_pod, on_node, otherwise, asked = next_steps(*read(lines))
 
+    assert "`gdr config container --form kubernetes`" in manifest
     assert in_pod.startswith("in the pod: ") and f"`kubectl exec {name} -- python3 " in in_pod
     assert f"`kubectl get pod {name} -o wide`" in on_node and "`kubectl debug node/NODE " in on_node
     assert otherwise == f"if {name} is the name of a host: `gdr doctor ssh://{name}`"

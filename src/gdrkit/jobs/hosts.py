@@ -33,6 +33,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _POD = regex(rf"-(?:(?:worker|master|launcher)-\d{{1,5}}|(?=\d?[a-z])[{_LETTERS}]{{5}})$", re.ASCII)
 """The end of a pod's name: a replica of an MPIJob or PyTorchJob, or the suffix of a ReplicaSet, DaemonSet or
 Job. Sources: kubeflow/trainer pkg/common/util, GenGeneralName(); Kubernetes apimachinery pkg/util/rand."""
+NOT_IN_POD = "rdma-device-not-in-container"
 _COPIED = (
     "`kubectl cp gdr.pyz {0}:/tmp/gdr.pyz` and `kubectl exec {0} -- python3 /tmp/gdr.pyz doctor`; "
     "docs/install.md, One file, says how to make it"
@@ -182,6 +183,11 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
         return
     if not slow:
         return
+    if _POD.search(slow) and any(NOT_IN_POD in why.codes for why in document.why_not_direct):
+        yield (
+            "a pod has the RDMA devices that it asks for, and no others: `gdr config container --form "
+            "kubernetes` writes the resource and IPC_LOCK, `gdr config check POD.yaml` judges yours"
+        )
     yield from _in_pod(slow) if _POD.search(slow) else _on_host(slow, good)
     if rest := _of_other_causes(document, groups, slow):
         yield f"the same for {names(rest)}: the path or its causes are others there"
