@@ -147,6 +147,43 @@ def test_values_of_another_chart_are_none_of_the_operators():
     assert check(text.encode(), "a.yaml").is_not_judged
 
 
+SHARED = """\
+---
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  rdmaSharedDevicePlugin:
+    config: |
+      {"configList": [{"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63}]}
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - {name: main, image: a, resources: {limits: {nvidia.com/gpu: GPUS, MORE}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "more", "beside", "is_told"),
+    [
+        ("8", "cpu: 1", SHARED, True),
+        ("8", "rdma/rdma_shared_device_a: 1", SHARED, False),
+        ("1", "cpu: 1", SHARED, False),  # a part of a node often is a whole job
+        ("8", "cpu: 1", NETWORK.replace("WHAT", "ofedDriver: {image: a}"), False),  # nothing is offered
+    ],
+)
+def test_a_pod_with_every_gpu_is_told_of_the_devices_that_a_policy_offers(gpus, more, beside, is_told):
+    pod = POD.replace("GPUS", gpus).replace("MORE", more).encode()
+    one, _ = check_together({"pod.yaml": pod, "policy.yaml": beside.encode()})
+    for found in (one, check(pod + beside.encode(), "both.yaml")):
+        told = [fault for fault in found.faults if fault.code == "rdma-device-not-in-container"]
+        assert ["rdma/rdma_shared_device_a" in fault.expected for fault in told] == [True] * is_told
+
+
 OPERATORS = [name for name in names() if (FOLDER / name / OF_NODE).exists()]
 
 

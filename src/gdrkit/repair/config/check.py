@@ -29,6 +29,7 @@ from gdrkit.repair.config.node_effects import effect_faults
 from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.pod_settings import runs_mpi
+from gdrkit.repair.config.pods_compared import offered_faults
 from gdrkit.repair.config.recognise import VALUES, ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import (
@@ -104,6 +105,7 @@ def check(
     for part in found.parts:
         out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node, beside)
+    out += offered_faults((part.manifest for part in found.parts), beside)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     if any(part.manifest.kind for part in found.parts):

@@ -68,10 +68,7 @@ def _ofed_faults(
     host = one.at(*place, "rdma", "useHostMofed")
     if host is not None and boolean(host):
         if deployed:
-            seen = (
-                "true, and the NicClusterPolicy deploys an OFED: the driver does not wait for that one, and"
-            )
-            seen += " builds nvidia-peermem with what the host has"
+            seen = "true, and the NicClusterPolicy deploys an OFED, for which the driver then does not wait"
             expected = f"false with spec.ofedDriver, or no ofedDriver; or {NO_RDMA}"
             where = ".".join((*place, "rdma", "useHostMofed"))
             yield fault_at(host.line, "operator-stub", where, seen, expected, "warning")
@@ -175,17 +172,12 @@ def _flavour_faults(node: Node | None, one: Manifest, place: tuple[str, ...]) ->
         return
     if kind.text == "proprietary" or (kind.text == "auto" and node is not None and _by_operator(node)):
         peermem = boolean(one.at(*place, "rdma", "enabled"))
-        seen, worse, less, expected = f"{kind.text}: these modules have no dma-buf", "warning", "note", OPEN
-        if node is not None:
-            seen = f"{kind.text}, which on this node means the proprietary modules: they have no dma-buf"
-            worse, less, expected = "error", "warning", "open"
+        here = ", which on this node means the proprietary modules" if node is not None else ""
+        seen = f"{kind.text}{here}: they have no dma-buf"
         seen = seen if peermem else f"{seen}, and without rdma.enabled there is no nvidia-peermem either"
-        path, severity = ".".join((*place, "kernelModuleType")), less if peermem else worse
-        yield fault_at(kind.line, driver_proprietary.code, path, seen, expected, severity)
-
-
-OPEN = "open, which drives GPUs from Turing on"
-"""Source: open-gpu-kernel-modules README, Compatible GPUs."""
+        severities = ("error", "warning") if node is not None else ("warning", "note")
+        path = ".".join((*place, "kernelModuleType"))
+        yield fault_at(kind.line, driver_proprietary.code, path, seen, "open", severities[bool(peermem)])
 
 
 def _by_operator(node: Node) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
 from gdrkit.facts.manifest_excerpts import excerpts, has_excerpt
 from gdrkit.formats.yaml_text import Document, documents
-from gdrkit.formats.yaml_values import MappingEntry, Scalar, Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, items_at, text_at
 
 VALUES = "values of the GPU Operator's chart"
 
@@ -75,31 +74,14 @@ def _excerpts(text: str) -> Recognised:
 def _parts(value: Value, cloud: bool) -> list[ConfigObject]:
     found = objects(value, "")
     if found:
-        return [
-            part
-            for manifest in found
-            for part in (
-                ConfigObject(manifest),
-                *(ConfigObject(one, whole=False) for one in _values(manifest)),
-            )
-        ]
+        values = (ConfigObject(one, whole=False) for manifest in found for one in _values(manifest))
+        return [*map(ConfigObject, found), *values]
     kind, whole = _kind(value, cloud)
     return [ConfigObject(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
 
 
-MOST_VALUES = 20
-"""Sets of values that are looked at in one object: an Application has one for each of its sources."""
-
-
-def _entries(value: Value) -> Iterator[MappingEntry]:
-    """Every key below a value, at any depth."""
-    if isinstance(value, YamlSequence):
-        for item in value.items:
-            yield from _entries(item)
-    elif isinstance(value, YamlMapping):
-        for entry in value.entries:
-            yield entry
-            yield from _entries(entry.value)
+MOST_SOURCES = 20
+"""Sources of one Application that are looked at."""
 
 
 def _values(manifest: Manifest) -> Iterator[Manifest]:
@@ -107,13 +89,12 @@ def _values(manifest: Manifest) -> Iterator[Manifest]:
 
     Sources: the CustomResourceDefinitions of Argo CD's Application, spec.source(s).helm; of Flux's
     HelmRelease, spec.values; of the HelmChart of k3s and RKE2, spec.valuesContent."""
-    if manifest.kind not in ("Application", "ApplicationSet", "HelmRelease", "HelmChart"):
+    if manifest.kind not in ("Application", "HelmRelease", "HelmChart"):
         return
-    keys = (
-        one for one in _entries(manifest.value) if one.key in ("valuesObject", "values", "valuesContent")
-    )
-    for entry in islice(keys, MOST_VALUES):
-        value: Value | None = entry.value
+    spec = at(manifest.value, "spec")
+    sources = (at(one, "helm") for one in items_at(spec, "sources")[:MOST_SOURCES])
+    for place in (spec, at(spec, "source", "helm"), *sources):
+        value = at(place, "valuesObject") or at(place, "values") or at(place, "valuesContent")
         if isinstance(value, Scalar):  # at the lines that it has in the file
             text = "\n" * (value.line - 1 + value.literal) + value.text
             value = next((found.value for found in documents(text)), None)
