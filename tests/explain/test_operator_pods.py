@@ -213,8 +213,3 @@ def test_a_pod_in_init_has_no_log_of_later_containers():
     assert "no other container of it has a log" in found.answer.sentence
     assert "does not stay up" not in found.answer.sentence
     assert found.question is None
-
-
-def test_a_container_that_waits_for_the_driver_fails_of_nothing_itself():
-    found = explained("waiting for nvidia container stack to be setup\n")
-    assert found.answer.cause is None and "nvidia-driver-daemonset" in found.answer.now[0]

@@ -15,7 +15,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
 from gdrkit.messages.operator import OFED_POD_LOG
-from gdrkit.report.pages import IN_SLURM, sections
+from gdrkit.report.pages import IN_A_POD, IN_SLURM, sections
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
@@ -58,9 +58,10 @@ def first_steps(
             return (OF_OFED_POD,)
         if any(_DRIVER_MANAGER in line.text for line in lines):
             return (" ".join((*of_host, f"Else: {steps[0]}")),)
-    in_slurm = paragraphs(sections(rule_of(first.code))[1].get(IN_SLURM, ""))
-    if in_slurm and is_of_submitter(lines):
-        return (*in_slurm, *(step for step in steps if step not in in_slurm))
+    for label, is_here in ((IN_A_POD, about.in_pod), (IN_SLURM, is_of_submitter(lines))):
+        own = paragraphs(sections(rule_of(first.code))[1].get(label, ""))
+        if own and is_here:
+            return (*own, *(step for step in steps if step not in own))
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)

@@ -48,11 +48,13 @@ def of_platform(answer: Answer, node: Node) -> Answer:
     else:
         step = advice_here(node, answer.cause, answer.now[0])
         remedy = remedy_here(node, answer.cause)
-        if POINTER in step and remedy is not None:  # a pasted text is no node that `gdr fix` can be run for
+        if POINTER in step and remedy is not None:  # `gdr fix` needs a node, and not its text
             if words := _by_hand(node, remedy, answer.machine):
                 step = f"{words[:1].upper()}{words[1:]}."
             else:
-                step = step.replace(f"--steps {remedy}`", f"--steps {remedy} BUNDLE` with a file of `gdr collect`")
+                step = step.replace(
+                    f"--steps {remedy}`", f"--steps {remedy} BUNDLE` with a file of `gdr collect`"
+                )
     return replace(answer, now=(step, *answer.now[1:]))
 
 

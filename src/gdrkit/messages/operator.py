@@ -159,19 +159,6 @@ ROWS = (
     ),
     MessageTemplate(
         "gpu-operator",
-        "waiting for {:nvidia container (?:stack|toolkit) to be setup|the driver validations to be ready}",
-        meaning=Meaning(
-            "A container of the GPU Operator waits for its driver and container toolkit, and fails of"
-            " nothing itself",
-            f"Look at the pod nvidia-driver-daemonset of the same node first: {DRIVER_POD_LOG}",
-            effect="follows",
-        ),
-        source="NVIDIA/gpu-operator assets: init containers, and the scripts of toolkit and device plugin",
-        open_end=True,
-        sample="waiting for nvidia container stack to be setup",
-    ),
-    MessageTemplate(
-        "gpu-operator",
         r"{:\"msg\": ?\"}ClusterPolicy is not ready, states not ready: [{states:[\w -]{1,400}}]",
         meaning=Meaning(
             "The GPU Operator waits for pods of these states, each of which needs those before it",

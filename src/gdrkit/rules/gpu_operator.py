@@ -89,7 +89,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
     the node `sudo dmesg | grep -i peermem` prints nothing.
 
     What to do: Use dma-buf: set driver.kernelModuleType=open and driver.rdma.enabled=false in the cluster
-    policy, with `kubectl patch "$(kubectl get clusterpolicy -o name)" --type merge -p ...`. Otherwise deploy
+    policy: `gdr config gpu-operator` writes the patch, and the command that applies it. Otherwise deploy
     NicClusterPolicy.spec.ofedDriver and set useHostMofed to false; or, on hosts with packages, install
     DOCA-OFED.
 

@@ -190,17 +190,17 @@ _WORDS = """
     transports traps treats tried tries trouble troubleshooting truncated trust trusted trustedkey trying
     turing turned turns twice typed types ubuntu uevent ugiwana ugiwany ulimit ullong ulong unable uname
     unauthorized unavailable unbound uncontained uncorrect uncorrectable undefined under understood uneven
-    unexpected unhealthy units unknown unless unlimited unload unloaded unplugged unquote unreachable
-    unrecognized unrecovered unregister unregistered unset unsigned unspecified unsupported unterst until
-    unversioned update updates upgrade upstreamfwd usable usage usehostmofed usenvidiadrivercrd
-    useprecompiled userguide users userspace ushort using usually utils uuids uverbs valid validate
-    validatedriver validating validation validator validity valido value values variable variables variant
-    vendor vendors verbindung verbose verbs verif verification verified verify vermagic version versions
-    verzeichnis victim video violates violation virtio virtual virtualbox virtualization virtualtopology
-    visible vmlinu vmlinux vmlinuz vmware volatile volta volume vulnerabilities vulnerable waited
-    waitforworkers waiting waits walltime wanted wants warned warning wartezeit watchdog weakdep whatever
-    wheel where whereabouts whether which while whole whose width window wireless wireup without words
-    worked working worknccl works workstation would wrapper write writeresultfooter writes wrong xceeded
-    xlarge zasoby zeros
+    unexpected unhealthy uninstalldriver units unknown unless unlimited unload unloaded unloads unplugged
+    unquote unreachable unrecognized unrecovered unregister unregistered unset unsigned unspecified
+    unsupported unterst until unversioned update updates upgrade upstreamfwd usable usage usehostmofed
+    usenvidiadrivercrd useprecompiled userguide users userspace ushort using usually utils uuids uverbs
+    valid validate validatedriver validating validation validator validity valido value values variable
+    variables variant vendor vendors verbindung verbose verbs verif verification verified verify vermagic
+    version versions verzeichnis victim video violates violation virtio virtual virtualbox virtualization
+    virtualtopology visible vmlinu vmlinux vmlinuz vmware volatile volta volume vulnerabilities vulnerable
+    waited waitformofeddriver waitforworkers waiting waits walltime wanted wants warned warning wartezeit
+    watchdog weakdep whatever wheel where whereabouts whether which while whole whose width window wireless
+    wireup without words worked working worknccl works workstation would wrapper write writeresultfooter
+    writes wrong xceeded xlarge zasoby zeros
 """
 ORDINARY = USUAL.union(_WORDS.split())
