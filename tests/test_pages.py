@@ -11,7 +11,7 @@ import pytest
 import gdrkit.transport
 from gdrkit.catalogue import every_rule
 from gdrkit.cli.schema import DOCUMENTS, document_of, schema_of
-from gdrkit.report.pages import HEADINGS, IN_SLURM, page, sections, titles
+from gdrkit.report.pages import HEADINGS, IN_A_POD, IN_SLURM, page, sections, titles
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 def test_every_page_has_the_same_headings_in_the_same_order(rule):
     title, parts = sections(rule)
     assert 20 <= len(title) <= 200 and title.endswith(".")
-    parts.pop(IN_SLURM, None)  # a labelled paragraph of "What to do", which has it too
+    for label in (IN_SLURM, IN_A_POD):
+        parts.pop(label, None)  # a labelled paragraph of "What to do", which has it too
     assert tuple(parts) == HEADINGS and all(parts[heading] for heading in HEADINGS[1:]), "no empty heading"
     assert [row[3:] for row in page(rule.code).splitlines() if row.startswith("## ")] == list(HEADINGS)
 

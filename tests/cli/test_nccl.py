@@ -128,7 +128,9 @@ def test_a_single_rank_is_named_in_the_singular(log, capsys):
     main(["nccl", log(BOUNCED)])
 
     out = capsys.readouterr().out
-    assert out.startswith("blocked  1 of at least 2 ranks in the log: 0 direct, 1 through host memory\n")
+    assert out.startswith(
+        "blocked  1 of at least 2 ranks in the log, 1 leg: 0 direct, 1 through host memory\n"
+    )
     assert "1 of at least 2 ranks on 1 host" in out
 
 

@@ -184,3 +184,32 @@ def test_a_pod_that_would_be_refused_elsewhere_was_made():
     assert "no program has started" not in said(
         BY_LEVEL.format('"IPC_LOCK"').replace("violates", "would violate")
     )
+
+
+MANAGER = 'time="2025-11-05T10:21:10Z" level=info msg="Waiting for MOFED to be installed..."\n'
+ROW = "nvidia-driver-daemonset-b6c4k           0/2     Init:0/1   0          41m\n"
+POLICY = '$ kubectl get clusterpolicy cluster-policy -o json\n  "rdma": {{"enabled": true, "{}": {}}}\n'
+
+
+def test_the_wait_of_an_init_container_is_one_for_an_ofed():
+    """NVIDIA/k8s-driver-manager issue 123: its message, and the source that prints it."""
+    found = explained(f"{ROW}{MANAGER}")
+    assert found.answer.cause == "operator-waits-for-ofed"
+    assert found.question is not None and "nvidia-peermem-ctr" not in found.question.command
+    (step,) = found.answer.now
+    assert "v0.9.0" in step and "ofedDriver" in step  # either may be, as the text shows no setting
+
+
+def test_with_the_hosts_ofed_one_release_waits_for_ever():
+    (step,) = explained(f"{MANAGER}{POLICY.format('useHostMofed', 'true')}").answer.now
+    assert step.startswith("With useHostMofed: true") and "ofedDriver" not in step
+
+    (step,) = explained(f"{MANAGER}{POLICY.format('useHostMofed', 'false')}").answer.now
+    assert "ofedDriver" in step
+
+
+def test_a_pod_in_init_has_no_log_of_later_containers():
+    found = explained(ROW)
+    assert "no other container of it has a log" in found.answer.sentence
+    assert "does not stay up" not in found.answer.sentence
+    assert found.question is None

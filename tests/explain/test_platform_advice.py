@@ -25,8 +25,27 @@ PACKAGES = ("package", "dkms", "depmod", "sudo")
 )
 def test_nothing_is_installed_for_peermem_on_a_system_that_boots_an_image(text: str, system: str):
     (step, *_) = explained(text).answer.now
-    assert f"on {system}, no OFED is built" in step and "use-dmabuf" in step
+    assert f"on {system}, no OFED is built" in step and "Use dma-buf" in step and "gdr fix" not in step
     assert not any(word in step for word in PACKAGES)
+
+
+TALOS = """\
+$ talosctl -n 10.0.0.21 dmesg | grep nvidia_peermem
+error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument
+$ talosctl -n 10.0.0.21 read /proc/version
+Linux version 6.12.48-talos (@buildkitsandbox) (gcc (GCC) 14.2.0) #1 SMP Mon Sep 22 17:10:17 UTC 2025
+$ talosctl -n 10.0.0.21 read /proc/driver/nvidia/version
+"""
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.148.08  Wed Apr 30 19:10:39 UTC 2025\n"
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.148.08  Release Build  (root@b)\n"
+
+
+@pytest.mark.parametrize(("banner", "needs_open"), [(CLOSED, True), (OPEN, False)])
+def test_talos_without_a_shell_is_changed_by_its_configuration(banner: str, needs_open: bool):
+    """siderolabs/talos issue 12021."""
+    (step, *_) = explained(f"{TALOS}{banner}").answer.now
+    assert "`talosctl -n 10.0.0.21 edit machineconfig`" in step and "gdr fix" not in step
+    assert ("`gdr config talos --form schematic`" in step) is needs_open
 
 
 def test_another_module_is_a_matter_of_the_image():

@@ -121,8 +121,9 @@ def test_the_labels_of_srun_show_slurm_and_a_numbered_list_does_not():
 @pytest.mark.parametrize("name", ["nccl-test-worker-0", "train-7d9f8b6c5-x2v7k", "ring-workers-0-0-8hzqk"])
 def test_a_pod_is_judged_on_its_node(name: str):
     lines = info(f"{name}:7", 0, "NET/IB : No device found.", "Using network Socket")
-    (step,) = next_steps(*read(lines))
+    manifest, step = next_steps(*read(lines))
 
+    assert "`gdr config container --form kubernetes`" in manifest
     assert step.startswith("`gdr fleet doctor --kubernetes NODE` judges the node of the pod, ")
     assert f"`kubectl get pod {name} -o wide`" in step
 

@@ -385,7 +385,10 @@ def _check(options: Namespace) -> int:
         write("".join(f"{line}\n" for line in found.lines()))
         if not options.quiet:
             sys.stderr.write(found.summary() + "\n")
-    return max(map(_code, checked), key=WORSE.index)
+    code = max(map(_code, checked), key=WORSE.index)
+    if code == OK and options.node is None and not (options.json or options.quiet):
+        sys.stderr.write("--node BUNDLE, a file of gdr collect, also compares with that node\n")
+    return code
 
 
 def _code(found: CheckedFile) -> int:

@@ -15,7 +15,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
 from gdrkit.messages.operator import OFED_POD_LOG
-from gdrkit.report.pages import IN_SLURM, sections
+from gdrkit.report.pages import IN_A_POD, IN_SLURM, sections
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
@@ -34,6 +34,9 @@ OF_OFED_POD = (
 )
 _OFED_POD = regex(r"\bmofed-[\w.]+-[\w.-]*ds-\w|^\s*\[\d\d-[A-Z][a-z]{2}-\d\d_[\d:]{8}\] ")
 """The name of a pod of the Network Operator: manifests/state-ofed-driver."""
+_DRIVER_MANAGER = "Waiting for MOFED to be installed"
+_HOST_OFED = regex(r"\b(?:useHostMofed|USE_HOST_MOFED)\b\W{1,6}true\b")
+"""A setting by which the GPU Operator takes the OFED of the host, and waits for no pod's."""
 
 INTEGRATED = frozenset(("gpu-integrated",))
 """The products of a text that names a DGX Spark or another GB10, and no other."""
@@ -47,11 +50,18 @@ def first_steps(
     about: Topics,
 ) -> tuple[str, ...]:
     """The steps of the first cause, and before them on which machines they are of no use."""
-    if first.code == "operator-waits-for-ofed" and any(_OFED_POD.search(line.text) for line in lines):
-        return (OF_OFED_POD,)
-    in_slurm = paragraphs(sections(rule_of(first.code))[1].get(IN_SLURM, ""))
-    if in_slurm and is_of_submitter(lines):
-        return (*in_slurm, *(step for step in steps if step not in in_slurm))
+    if first.code == "operator-waits-for-ofed":
+        of_host = tuple(step for step in steps if step.startswith("With useHostMofed: true"))
+        if any(_HOST_OFED.search(line.text) for line in lines):
+            return of_host
+        if any(_OFED_POD.search(line.text) for line in lines):
+            return (OF_OFED_POD,)
+        if any(_DRIVER_MANAGER in line.text for line in lines):
+            return (" ".join((*of_host, f"Else: {steps[0]}")),)
+    for label, is_here in ((IN_A_POD, about.in_pod), (IN_SLURM, is_of_submitter(lines))):
+        own = paragraphs(sections(rule_of(first.code))[1].get(label, ""))
+        if own and is_here:
+            return (*own, *(step for step in steps if step not in own))
     if _often_harmless(first, machines, lines):
         return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)

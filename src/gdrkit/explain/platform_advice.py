@@ -7,18 +7,23 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
+from gdrkit.evidence.quoting import quoted
 from gdrkit.explain.explanation import Answer
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.object_owner import owner_of
 from gdrkit.formats.regex import regex
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
+from gdrkit.repair.platforms.action import AskPerson
 from gdrkit.repair.platforms.change import Change
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.immutable_systems import immutable
 from gdrkit.repair.platforms.means import OPERATOR, means, platform_of
+from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import remedy_of
-from gdrkit.report.here import advice_here, in_guest
+from gdrkit.report.here import POINTER, advice_here, in_guest, remedy_here
 from gdrkit.rules.remedy_names import RemedyName
 
 
@@ -35,11 +40,39 @@ def of_platform(answer: Answer, node: Node) -> Answer:
     if why:
         step = (
             f"Nothing can be installed for it: on {system.title}, {why}. Use dma-buf, which needs no such"
-            " module: `gdr fix --steps use-dmabuf` says how there."
+            f" module: {_by_hand(node, RemedyName.USE_DMABUF, answer.machine)}."
         )
+        if if_missing("", driver_flavour, node) != "open":
+            change = _by_hand(node, RemedyName.OPEN_KERNEL_MODULES, answer.machine)
+            step += f" It needs the open modules: {change}."
     else:
-        step = advice_here(node, answer.cause) or answer.now[0]
+        step = advice_here(node, answer.cause, answer.now[0])
+        remedy = remedy_here(node, answer.cause)
+        if POINTER in step and remedy is not None:  # `gdr fix` needs a node, and not its text
+            if words := _by_hand(node, remedy, answer.machine):
+                step = f"{words[:1].upper()}{words[1:]}."
+            else:
+                step = step.replace(
+                    f"--steps {remedy}`", f"--steps {remedy} BUNDLE` with a file of `gdr collect`"
+                )
     return replace(answer, now=(step, *answer.now[1:]))
+
+
+_CONTENT = regex(r"write the lines below to (?P<file>\S+), as (?P<command>gdr config [^;]+) does")
+
+
+def _by_hand(node: Node, name: RemedyName, machine: str) -> str:
+    """What a person does for a remedy on a system that boots an image; of files, what writes them."""
+    words = []
+    for one in procedure_for(node, remedy_of(name), ProcedureChoices()).actions:
+        if not isinstance(one, AskPerson):
+            continue
+        if found := _CONTENT.search(one.what):
+            words.append(f"`{found['command']}` writes {found['file']}")
+        else:
+            lines = ", ".join(f"`{line}`" for line in one.commands)
+            words.append(f"{one.what} ({lines})" if lines else one.what)
+    return "; ".join(words).replace(" NODE ", f" {quoted(machine)} " if machine else " NODE ")
 
 
 SIGNED = (

@@ -77,6 +77,7 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
+NO_NIC, NOT_IN_POD = "no-rdma-device", "rdma-device-not-in-container"
 NO_NETWORK = frozenset((*FOR_NETWORK, "verbs-library-missing"))
 """Causes of lines that report that there is no network of RDMA."""
 
@@ -116,6 +117,9 @@ def ranked(
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
+    if topics.in_pod and ordered and ordered[0].code == NO_NIC and not ordered[0].shown:
+        # a pod sees no device that it does not ask for
+        ordered.sort(key=lambda one: one.code != NOT_IN_POD)
     return tuple(_deepest_first(ordered))
 
 

@@ -104,6 +104,7 @@ class Topics(Struct, frozen=True):
     named: frozenset[str]  # those that any line names
     crash: bool  # a program stops in a way that no setting of the network explains
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
+    in_pod: bool  # a job runs in a pod: by a command of kubectl, a manifest, or the name that NCCL prints
 
 
 MAX_LINES, MAX_CHARACTERS = 2000, 400
@@ -133,7 +134,16 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         named,
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
+        any(_POD.match(line.text) for line in first),
     )
+
+
+_POD = regex(
+    r"(?:[$#>] |\S{1,80}[$#] )?(?:kubectl|oc) [^|]{0,200}\bexec\b|kind: Pod$"
+    r"|[a-z0-9-]{1,200}-(?:worker|master|launcher)-\d{1,5}:\d{1,8}:\d{1,8} \["
+)
+"""Of the names, those that the operators of training jobs give: kubeflow/trainer pkg/common/util,
+GenGeneralName()."""
 
 
 def _over_loopback(lines: tuple[TextLine, ...]) -> bool:

@@ -142,7 +142,8 @@ def summary(found: JobAnalysis) -> str:
         return f"{plural(counts.direct, 'leg')} meant to be direct, but memory was not registered"
     ranks = f"{plural(counts.ranks, 'rank')} x {plural(counts.channels, 'channel')}"
     if counts.unknown:
-        ranks = f"{counts.ranks} of {of} ranks in the log"
+        legs = counts.direct + counts.bounced + counts.socket + counts.nvlink
+        ranks = f"{counts.ranks} of {of} ranks in the log, {plural(legs, 'leg')}"
     shown = [f"{counts.socket} TCP"] if counts.socket else []
     shown += [f"{counts.nvlink} NVLink"] if counts.nvlink else []
     other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)

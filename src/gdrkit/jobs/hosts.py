@@ -35,6 +35,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _POD = regex(rf"-(?:(?:worker|master|launcher)-\d{{1,5}}|(?=\d?[a-z])[{_LETTERS}]{{5}})$", re.ASCII)
 """The end of a pod's name: a replica of an MPIJob or PyTorchJob, or the suffix of a ReplicaSet, DaemonSet or
 Job. Sources: kubeflow/trainer pkg/common/util, GenGeneralName(); Kubernetes apimachinery pkg/util/rand."""
+NOT_IN_POD = "rdma-device-not-in-container"
 
 
 class JobHosts(Struct, frozen=True, kw_only=True):
@@ -188,6 +189,11 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     causes = {code for why in document.why_not_direct for code in why.codes or ("",)}
     if not slow or (causes and causes <= unset.keys()):
         return
+    if _POD.search(slow) and any(NOT_IN_POD in why.codes for why in document.why_not_direct):
+        yield (
+            "a pod has the RDMA devices that it asks for, and no others: `gdr config container --form "
+            "kubernetes` writes the resource and IPC_LOCK, `gdr config check POD.yaml` judges yours"
+        )
     yield _judge(slow, good, slurm=document.logged.slurm)
     if rest := _of_other_causes(document, groups, slow):
         yield f"the same for {names(rest)}: the path or its causes are others there"

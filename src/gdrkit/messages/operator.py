@@ -27,7 +27,7 @@ _BUILDS_NONE = (
 _CONTAINER = "NVIDIA/gpu-driver-container nvidia-driver; Mellanox/doca-driver-build entrypoint"
 _PRINTED = "kubernetes pkg/printers/internalversion, printPod(): a row of `kubectl get pods`"
 _POD, _READY, _STEP = r"[\w.-]{1,80}", r"\d{1,3}/\d{1,3}", r"\d{1,3}/\d{1,3}"
-_BROKEN = r"(?:Init:)?(?:CrashLoopBackOff|Error|OOMKilled)|Init:\d{1,3}/\d{1,3}"
+_BROKEN = r"(?:Init:)?(?:CrashLoopBackOff|Error|OOMKilled)"
 _NOT_STARTED = (
     r"(?:Init:)?(?:ImagePullBackOff|ErrImagePull|InvalidImageName|CreateContainer(?:Config)?Error"
     r"|RunContainerError)"
@@ -57,6 +57,14 @@ ROWS = (
         "waiting for mellanox ofed and nvidia drivers to be installed",
         ("operator-waits-for-ofed",),
         source=f"{_RELOAD}; every node prints it for a while as it starts",
+        decides=False,
+        open_end=True,
+    ),
+    MessageTemplate(
+        "gpu-operator",
+        "Waiting for MOFED to be installed...",
+        ("operator-waits-for-ofed",),
+        source="NVIDIA/k8s-driver-manager cmd/driver-manager/main.go, waitForMofedDriver(): every 5 seconds",
         decides=False,
         open_end=True,
     ),
@@ -306,7 +314,22 @@ ROWS = (
     ),
     MessageTemplate(
         "kubectl",
-        f"mofed-{{pod:{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}{{state:{_BROKEN}}}",
+        f"nvidia-driver-daemonset-{{pod:{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}Init:{{step:{_STEP}}}",
+        meaning=Meaning(
+            "The GPU Operator's driver pod is still in its init container, k8s-driver-manager, so that no"
+            " other container of it has a log. It ends pods that use the GPUs, unloads the old driver, and,"
+            " with driver.rdma.enabled, waits for an OFED",
+            f"Print what it waits for with {DRIVER_POD_LOG}, and paste that into `gdr explain`",
+            effect="state",
+            after=_OF_DRIVER_POD,
+        ),
+        source=f"{_PRINTED}; gpu-operator assets/state-driver; k8s-driver-manager, uninstallDriver()",
+        open_end=True,
+        sample="gpu-operator  nvidia-driver-daemonset-abcde  0/2  Init:0/1  0  41m",
+    ),
+    MessageTemplate(
+        "kubectl",
+        f"mofed-{{pod:{_POD}}}{{: +}}{{ready:{_READY}}}{{: +}}{{state:{_BROKEN}|Init:{_STEP}}}",
         meaning=Meaning(
             "The pod with which the Network Operator installs an OFED does not stay up. A GPU Operator with"
             " driver.rdma.enabled and useHostMofed: false waits for it",

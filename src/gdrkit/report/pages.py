@@ -12,8 +12,8 @@ from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
 """The sections of every page, in the order in which a reader needs them."""
-IN_SLURM = "In a job of Slurm"
-"""Labels a paragraph of "What to do" for such jobs alone: `In a job of Slurm: the limit is ...`."""
+IN_SLURM, IN_A_POD = "In a job of Slurm", "In a pod"
+"""Labels of paragraphs of "What to do" for such jobs alone: `In a job of Slurm: the limit is ...`."""
 
 ELSEWHERE = (
     "Where a GPU Operator, an image, a cloud or the owner of the host decides, this is done in another way, "
@@ -87,8 +87,8 @@ def sections(rule: Rule) -> tuple[str, dict[str, str]]:
         label, colon, rest = paragraph.partition(": ")
         if colon and label in HEADINGS[1:]:
             heading, paragraph = label, rest
-        elif colon and label == IN_SLURM:
-            paragraph = parts[IN_SLURM] = f"{label} {rest}"
+        elif colon and label in (IN_SLURM, IN_A_POD):
+            paragraph = parts[label] = f"{label} {rest}"
         parts[heading] = f"{parts[heading]}\n\n{paragraph}".strip()
     if rule.cost and "Cost: " not in rule.page:
         parts["What it means"] = f"{parts['What it means']}\n\nCost: {rule.cost}".strip()

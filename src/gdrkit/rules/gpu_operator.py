@@ -89,7 +89,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
     the node `sudo dmesg | grep -i peermem` prints nothing.
 
     What to do: Use dma-buf: set driver.kernelModuleType=open and driver.rdma.enabled=false in the cluster
-    policy, with `kubectl patch "$(kubectl get clusterpolicy -o name)" --type merge -p ...`. Otherwise deploy
+    policy: `gdr config gpu-operator` writes the patch, and the command that applies it. Otherwise deploy
     NicClusterPolicy.spec.ofedDriver and set useHostMofed to false; or, on hosts with packages, install
     DOCA-OFED.
 
@@ -264,11 +264,12 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     remedies=(RemedyName.USE_DMABUF,),
     traits=(CauseTrait.OF_LOADING,),
     reported_by=(
-        DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),
+        # first, as a pod in Init has no log of nvidia-peermem-ctr
         DecidingCommand("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),
+        DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),
     ),
     cost="The container waits, and nvidia-peermem is never loaded.",
-    references=(REFERENCE,),
+    references=("https://github.com/NVIDIA/k8s-driver-manager/issues/123", REFERENCE),
 )
 def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     """The GPU Operator waits for an OFED, which it does not install itself, or for its driver.
@@ -279,19 +280,27 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It ends
     with `waiting for mellanox ofed and nvidia drivers to be installed`, one line every ten seconds. With
     driver.rdma.useHostMofed: false and no policy in `kubectl get nicclusterpolicy -A`, nothing installs an
-    OFED. With a policy, the pods of the Network Operator show why theirs is not ready. The init container
-    mofed-validation waits for the same file, and holds up the driver with it.
+    OFED. With a policy, the pods of the Network Operator show why theirs is not ready. Before, the driver
+    pod's init container k8s-driver-manager may wait: the pod is in Init, and no other container of it has a
+    log; that of k8s-driver-manager ends with `Waiting for MOFED to be installed...`. The init container
+    mofed-validation waits for the same file.
 
     What to do: Set rdma.enabled: false and use dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or, on
     hosts with packages, install DOCA-OFED and set useHostMofed: true. If a policy deploys an OFED, or the
     OFED is ready, look at the log of the container that is not.
 
+    With useHostMofed: true, `lsmod` on the node must list mlx5_core. If it does and k8s-driver-manager waits
+    nevertheless, its image is v0.9.0, of GPU Operator 25.10.0, for which this wait has no end: upgrade to
+    25.10.1, or set driver.manager.version to v0.9.1, or use dma-buf with rdma.enabled: false.
+
     Why: With useHostMofed: false, the container waits for /run/mellanox/drivers/.driver-ready, which the
     Network Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver, nothing writes
     that file. With useHostMofed: true it waits for mlx5_core. In both cases it also waits for the driver's
-    own container.
+    own container. k8s-driver-manager waits for the same, except v0.9.0, which has the two cases exchanged:
+    with useHostMofed: true it waits for a file that only an OFED container writes.
 
-    Source: gpu-driver-container, reload_nvidia_peermem().
+    Source: gpu-driver-container, reload_nvidia_peermem(); k8s-driver-manager, waitForMofedDriver() at v0.9.0
+    and v0.9.1; gpu-operator values.yaml at v25.10.0 and v25.10.1, driver.manager.version.
     """
     logged = attempt(node)
     if isinstance(logged, NotApplicable):

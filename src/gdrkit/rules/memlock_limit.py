@@ -34,20 +34,21 @@ OLD_DEFAULT_BYTES = 64 << 10
 def memlock_limit(node: Node, _: str) -> Outcome:
     """Processes may lock no more memory than the kernel's default, which is too little for RDMA.
 
-    Cost: NCCL, UCX and perftest fail as soon as they register more, also when they copy through host
-    memory.
+    Cost: NCCL, UCX and perftest fail as soon as they register more, also if they copy through the host.
 
     How to tell: `ulimit -l` in the shell or pod that fails prints 8192 or less, and `Max locked memory` in
     /proc/self/limits is 8 MiB or less. Jobs see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
 
-    In a container the limit and the capabilities of its processes are those with which it was started, so
-    that 64 KiB without CAP_IPC_LOCK (bit 14 of CapEff in /proc/self/status) and without a way to raise them
-    block every program that registers memory in it, whatever the host can do.
+    A container keeps the limit and the capabilities that it was started with: 64 KiB without CAP_IPC_LOCK
+    (bit 14 of CapEff in /proc/self/status), if it cannot raise them, blocks all that registers memory in it.
 
     What to do: On a host, put `* - memlock unlimited` and `root - memlock unlimited` in a file in
     /etc/security/limits.d/, and LimitMEMLOCK=infinity in the units that start jobs: slurmd, LSF's sbatchd,
     PBS's pbs_mom, containerd. Then log in again, and restart these units: what runs keeps its limit. Start
-    a container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`; a pod gets the capability IPC_LOCK.
+    a container with `--ulimit memlock=-1` or `--cap-add IPC_LOCK`.
+
+    In a pod: add the capability IPC_LOCK and run as root, as `gdr config container --form kubernetes` writes
+    it, or set LimitMEMLOCK=infinity in the unit of containerd. /etc/security does nothing for pods.
 
     In a job of Slurm: the limit is that of the shell that submits it, and at most the hard limit of slurmd:
     put `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, in place of any `PropagateResourceLimits`,
@@ -57,8 +58,7 @@ def memlock_limit(node: Node, _: str) -> Outcome:
     Why: RLIMIT_MEMLOCK was never raised. Host memory that is registered for RDMA counts against it, and so
     do the rings of queue pairs and completion queues, without which no program starts; processes with
     CAP_IPC_LOCK are exempt. A dma-buf of GPU memory does not count, but every program registers host memory
-    as well. A daemon that starts containers passes on its own limit, which can differ from the shell's;
-    Slurm passes on the limits of the submitting shell, unless slurm.conf excludes them.
+    as well. A daemon that starts containers passes on its own limit, which can differ from the shell's.
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(), and umem_dmabuf.c; drivers/infiniband/hw/
     mlx5/cq.c, create_cq_user(); capabilities(7); limits.conf(5); slurm.conf(5).

@@ -36,7 +36,7 @@ def found(enabled: str, host: str, network: str = "", node: str = "") -> list[st
     text += NETWORK.replace("WHAT", network) if network else ""
     on = Node(open_host(str(laid_down(node)))) if node else None
     faults = [one for one in check(text.encode(), "policy.yaml", node=on).faults if one.severity != "note"]
-    assert all(fault.line == 7 for fault in faults if fault.code in (WAITS, STUB))
+    assert all(fault.line in (7, 8) for fault in faults if fault.code in (WAITS, STUB))
     return [fault.code for fault in faults if fault.code in (WAITS, STUB)]
 
 
@@ -45,6 +45,8 @@ def found(enabled: str, host: str, network: str = "", node: str = "") -> list[st
     [
         ("true", "false", "psp: {}", [WAITS]),
         ("true", "false", "ofedDriver: {image: doca-driver}", []),
+        ("true", "true", "ofedDriver: {image: doca-driver}", [STUB]),  # the driver takes none of them
+        ("false", "true", "ofedDriver: {image: doca-driver}", []),
         ("true", "true", "psp: {}", []),  # the hosts have it, as far as the file shows
         ("false", "false", "psp: {}", []),
         ("true", "false", "", []),  # another file may have the NicClusterPolicy
@@ -73,6 +75,113 @@ def test_a_policy_of_some_nodes_deploys_ofed_too():
 )
 def test_a_policy_that_counts_on_the_hosts_ofed_needs_a_host_that_has_one(node, host, codes):
     assert found("true", host, node=node) == codes
+
+
+def of_modules(text: str) -> list[tuple[int, str]]:
+    """The lines and severities of faults about proprietary modules."""
+    found = check(text.encode(), "policy.yaml").faults
+    return [(fault.line, fault.severity) for fault in found if fault.code == "driver-proprietary"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "enabled", "severities"),
+    [
+        ("proprietary", "true", ["note"]),  # nvidia-peermem is the other way
+        ("proprietary", "false", ["warning"]),  # neither
+        ("open", "false", []),
+        ("auto", "false", []),  # the operator chooses by the GPUs, which no file shows
+    ],
+)
+def test_proprietary_modules_are_named_without_a_node(kind, enabled, severities):
+    text = POLICY.replace("ENABLED", enabled).replace("HOST", "false") + f"    kernelModuleType: {kind}\n"
+    assert of_modules(text) == [(9, one) for one in severities]
+
+
+ARGO = """\
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: gpu-operator}
+spec:
+  sources:
+  - chart: gpu-operator
+    helm:
+      KEY
+        CHART:
+          kernelModuleType: proprietary
+          rdma: {enabled: true, useHostMofed: true}
+"""
+FLUX = """\
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: gpu-operator}
+spec:
+  values:
+    # the chart's
+
+
+    driver:
+      kernelModuleType: proprietary
+      rdma: {enabled: true, useHostMofed: true}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ARGO.replace("KEY", "valuesObject:").replace("CHART", "driver"),
+        ARGO.replace("KEY", "values: |").replace("CHART", "driver"),
+        FLUX,
+    ],
+)
+def test_values_of_the_chart_within_another_object_are_judged_as_a_policy(text):
+    """Fields: CustomResourceDefinitions of Argo CD and of Flux."""
+    found = check((text + NETWORK.replace("WHAT", "ofedDriver: {image: a}")).encode(), "a.yaml").faults
+    lines = [(one.line, one.code) for one in found if one.code != "missing-key"][:3]
+    first = text[: text.index("driver:")].count("\n") + 1
+    assert (first + 1, "driver-proprietary") in lines and (first + 2, STUB) in lines
+    assert any("helm template" in one.expected for one in found)
+
+
+def test_values_of_another_chart_are_none_of_the_operators():
+    text = ARGO.replace("KEY", "valuesObject:").replace("CHART", "images").replace("gpu-operator", "other")
+    assert check(text.encode(), "a.yaml").is_not_judged
+
+
+SHARED = """\
+---
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  rdmaSharedDevicePlugin:
+    config: |
+      {"configList": [{"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63}]}
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - {name: main, image: a, resources: {limits: {nvidia.com/gpu: GPUS, MORE}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "more", "beside", "is_told"),
+    [
+        ("8", "cpu: 1", SHARED, True),
+        ("8", "rdma/rdma_shared_device_a: 1", SHARED, False),
+        ("1", "cpu: 1", SHARED, False),  # a part of a node often is a whole job
+        ("8", "cpu: 1", NETWORK.replace("WHAT", "ofedDriver: {image: a}"), False),  # nothing is offered
+    ],
+)
+def test_a_pod_with_every_gpu_is_told_of_the_devices_that_a_policy_offers(gpus, more, beside, is_told):
+    pod = POD.replace("GPUS", gpus).replace("MORE", more).encode()
+    one, _ = check_together({"pod.yaml": pod, "policy.yaml": beside.encode()})
+    for found in (one, check(pod + beside.encode(), "both.yaml")):
+        told = [fault for fault in found.faults if fault.code == "rdma-device-not-in-container"]
+        assert ["rdma/rdma_shared_device_a" in fault.expected for fault in told] == [True] * is_told
 
 
 OPERATORS = [name for name in names() if (FOLDER / name / OF_NODE).exists()]

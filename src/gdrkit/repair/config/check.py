@@ -30,6 +30,7 @@ from gdrkit.repair.config.node_effects import effect_faults, without_direct_path
 from gdrkit.repair.config.node_plugins import plugin_faults
 from gdrkit.repair.config.operator_check import operator_faults
 from gdrkit.repair.config.pod_settings import runs_mpi
+from gdrkit.repair.config.pods_compared import offered_faults
 from gdrkit.repair.config.recognise import VALUES, ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
 from gdrkit.repair.config.semantic_check import (
@@ -106,6 +107,7 @@ def check(
     for part in found.parts:
         out += islice(_object_faults(part, version, shown), max(MOST_FAULTS - len(out), 0))
     out += operator_faults((part.manifest for part in found.parts), node, beside)
+    out += offered_faults((part.manifest for part in found.parts), beside)
     out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
     if any(part.manifest.kind for part in found.parts):
@@ -185,9 +187,8 @@ def _unparsable(why: str, start: int, last: int, expected: str) -> ConfigFault:
 def _object_faults(part: ConfigObject, version: str, shown: Mapping[str, str]) -> Iterator[ConfigFault]:
     manifest = part.manifest
     if manifest.kind == VALUES and not _is_judged(part):
-        yield fault_at(
-            manifest.line, "unreadable", "", "values, which are not judged", RENDERED, "unreadable"
-        )
+        seen = "values, of which driver.rdma and driver.kernelModuleType alone are judged"
+        yield fault_at(manifest.line, "unreadable", "", seen, RENDERED, "unreadable")
     yield from _duplicate_keys(manifest.value)
     if manifest.kind in BY_KIND:
         schema = schema_for(manifest.kind, version)

@@ -1,7 +1,9 @@
 """What the GPU Operator's policy asks for and nothing in the file, or on the node, provides.
 
 With rdma.enabled, the driver waits for an OFED container, or with useHostMofed for an OFED on the host, for
-which it takes the kernel's own mlx5_core too. Source: gpu-operator, cmd/nvidia-validator, MOFED. On a node,
+which it takes the kernel's own mlx5_core too; it then builds nvidia-peermem with the sources in /usr/src of
+the host, not with those of an OFED container. Source: gpu-operator, cmd/nvidia-validator, MOFED, and
+controllers/object_controls.go, transformDriverContainer(); NVIDIA's page on GPUDirect RDMA. On a node,
 the doctor's own rules say what the operator's containers do there, so that both judge a policy alike. An
 object of a cluster also says itself which of its parts are not ready.
 """
@@ -17,6 +19,7 @@ from gdrkit.formats.yaml_values import Scalar, items_at, text_at
 from gdrkit.messages.operator import DRIVER_POD_LOG, OFED_POD_LOG
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.fault import ConfigFault, fault_at
+from gdrkit.repair.config.recognise import VALUES
 from gdrkit.rules.driver_proprietary import driver_proprietary
 from gdrkit.rules.engine import judge
 from gdrkit.rules.gpu_operator import (
@@ -28,7 +31,9 @@ from gdrkit.rules.gpu_operator import (
 from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
 from gdrkit.rules.rule import Failed, Rule
 
-PLACES = {"ClusterPolicy": ("spec", "driver"), "NVIDIADriver": ("spec",)}
+PLACES = {"ClusterPolicy": ("spec", "driver"), "NVIDIADriver": ("spec",), VALUES: ("driver",)}
+"""Where each has the driver's settings. In the chart's values, they have the same names: its
+templates/clusterpolicy.yaml."""
 NO_RDMA = "rdma.enabled: false (dma-buf needs no OFED)"
 BY_POLICY: tuple[Rule, ...] = (operator_waits_for_ofed, operator_stub)
 BY_CONTAINER: tuple[Rule, ...] = (operator_ofed_changed, operator_module_missing)
@@ -50,7 +55,7 @@ def operator_faults(
         yield from found
         if node is not None:
             yield from _container_faults(node, one, place, {fault.code for fault in found})
-            yield from _flavour_faults(node, one, place)
+        yield from _flavour_faults(node, one, place)
 
 
 def _ofed_faults(
@@ -60,8 +65,14 @@ def _ofed_faults(
     if enabled is None or not boolean(enabled):
         return
     path = ".".join((*place, "rdma", "enabled"))
-    if boolean(one.at(*place, "rdma", "useHostMofed")):
-        if node is not None and _fails(node, rdma_lacks_peer_api):
+    host = one.at(*place, "rdma", "useHostMofed")
+    if host is not None and boolean(host):
+        if deployed:
+            seen = "true, and the NicClusterPolicy deploys an OFED, for which the driver then does not wait"
+            expected = f"false with spec.ofedDriver, or no ofedDriver; or {NO_RDMA}"
+            where = ".".join((*place, "rdma", "useHostMofed"))
+            yield fault_at(host.line, "operator-stub", where, seen, expected, "warning")
+        elif node is not None and _fails(node, rdma_lacks_peer_api):
             seen = "true, and this node has no OFED: nvidia-peermem is then built as a stub"
             yield fault_at(enabled.line, "operator-stub", path, seen, NO_RDMA)
     elif not deployed:
@@ -153,18 +164,20 @@ def _container_faults(
             yield fault_at(enabled.line, rule.code, path, seen, NO_RDMA, severity)
 
 
-def _flavour_faults(node: Node, one: Manifest, place: tuple[str, ...]) -> Iterator[ConfigFault]:
+def _flavour_faults(node: Node | None, one: Manifest, place: tuple[str, ...]) -> Iterator[ConfigFault]:
     """Modules without dma-buf, by name, or by a default that has led to them on this node: an error where
-    the policy has no nvidia-peermem either."""
+    the policy has no nvidia-peermem either. Without a node, GPUs may be too old for the open modules."""
     kind = one.at(*place, "kernelModuleType")
-    if not isinstance(kind, Scalar) or not _has_open_modules(node):
+    if not isinstance(kind, Scalar) or (node is not None and not _has_open_modules(node)):
         return
-    if kind.text == "proprietary" or (kind.text == "auto" and _by_operator(node)):
+    if kind.text == "proprietary" or (kind.text == "auto" and node is not None and _by_operator(node)):
         peermem = boolean(one.at(*place, "rdma", "enabled"))
-        seen = f"{kind.text}, which on this node means the proprietary modules: they have no dma-buf"
+        here = ", which on this node means the proprietary modules" if node is not None else ""
+        seen = f"{kind.text}{here}: they have no dma-buf"
         seen = seen if peermem else f"{seen}, and without rdma.enabled there is no nvidia-peermem either"
-        path, severity = ".".join((*place, "kernelModuleType")), "warning" if peermem else "error"
-        yield fault_at(kind.line, driver_proprietary.code, path, seen, "open", severity)
+        severities = ("error", "warning") if node is not None else ("warning", "note")
+        path = ".".join((*place, "kernelModuleType"))
+        yield fault_at(kind.line, driver_proprietary.code, path, seen, "open", severities[bool(peermem)])
 
 
 def _by_operator(node: Node) -> bool:

@@ -5,10 +5,11 @@ A leader and its workers, or a master and its workers, have templates of their o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gdrkit.facts.assignments import is_filled_in
 from gdrkit.facts.kubernetes import Manifest, settings_of
+from gdrkit.formats.regex import regex
 from gdrkit.formats.yaml_values import at, items_at, scalars, text_at
 from gdrkit.programs.aws_ofi_nccl.rules import GPUS_WITH_EFA
 from gdrkit.programs.nccl.diagnostic_environment import OF_EACH_HOST
@@ -49,6 +50,27 @@ def compared_faults(manifest: Manifest) -> Iterator[ConfigFault]:
         seen = "GPUs of several pods, and no RDMA device in any: the pods talk over sockets"
         expected, severity = wanted_device(one), "warning" if wants_efa(one) else "note"
         yield fault_at(_line(one), "rdma-device-not-in-container", one.path, seen, expected, severity)
+
+
+def offered_faults(manifests: Iterable[Manifest], beside: Iterable[Manifest]) -> Iterator[ConfigFault]:
+    """Pods with all GPUs of a node and none of the RDMA devices that a policy in the same files offers."""
+    every = tuple(manifests)
+    configs = (one.text("spec", "rdmaSharedDevicePlugin", "config") for one in (*every, *beside))
+    offered = [f"rdma/{name}" for text in configs for name in _RESOURCE.findall(text)]
+    for one in every if offered else ():
+        for container in (each for pod in pods_of(one.value) for each in pod.containers()):
+            if container.gpus >= NODE_GPUS and not gets_rdma(container):
+                seen = f"{container.gpus} GPUs and no RDMA device, which the NicClusterPolicy offers"
+                expected = f"{offered[0]} in limits, as gdr config container --form kubernetes writes it"
+                yield fault_at(
+                    _line(container), "rdma-device-not-in-container", container.path, seen, expected, "note"
+                )
+
+
+NODE_GPUS = 8
+"""GPUs of a node with an HGX baseboard: a pod that takes all of them is often one of several."""
+_RESOURCE = regex(r'"resourceName": *"([\w.-]{1,63})"')
+"""Source: k8s-rdma-shared-dev-plugin README, its configuration, and the prefix rdma/."""
 
 
 def _lacking(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
 from gdrkit.facts.manifest_excerpts import excerpts, has_excerpt
 from gdrkit.formats.yaml_text import Document, documents
-from gdrkit.formats.yaml_values import Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, items_at, text_at
 
 VALUES = "values of the GPU Operator's chart"
 
@@ -73,9 +74,33 @@ def _excerpts(text: str) -> Recognised:
 def _parts(value: Value, cloud: bool) -> list[ConfigObject]:
     found = objects(value, "")
     if found:
-        return [ConfigObject(manifest) for manifest in found]
+        values = (ConfigObject(one, whole=False) for manifest in found for one in _values(manifest))
+        return [*map(ConfigObject, found), *values]
     kind, whole = _kind(value, cloud)
     return [ConfigObject(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
+
+
+MOST_SOURCES = 20
+"""Sources of one Application that are looked at."""
+
+
+def _values(manifest: Manifest) -> Iterator[Manifest]:
+    """The values of the GPU Operator's chart in an object that installs it, as a mapping or as text.
+
+    Sources: the CustomResourceDefinitions of Argo CD's Application, spec.source(s).helm; of Flux's
+    HelmRelease, spec.values; of the HelmChart of k3s and RKE2, spec.valuesContent."""
+    if manifest.kind not in ("Application", "HelmRelease", "HelmChart"):
+        return
+    spec = at(manifest.value, "spec")
+    sources = (at(one, "helm") for one in items_at(spec, "sources")[:MOST_SOURCES])
+    for place in (spec, at(spec, "source", "helm"), *sources):
+        value = at(place, "valuesObject") or at(place, "values") or at(place, "valuesContent")
+        if isinstance(value, Scalar):  # at the lines that it has in the file
+            text = "\n" * (value.line - 1 + value.literal) + value.text
+            value = next((found.value for found in documents(text)), None)
+        known = ("rdma", "kernelModuleType")  # other charts have a `driver` too
+        if value is not None and any(at(value, "driver", name) for name in known):
+            yield Manifest(VALUES, manifest.name, "", value.line, value)
 
 
 def _kind(value: Value, cloud: bool) -> tuple[str, bool]:

@@ -11,9 +11,9 @@ def asked(found: ConfigOutput | ConfigRefused, why: str) -> AskPerson:
     if not isinstance(found, ConfigOutput):
         return AskPerson(what=f"{why}; gdr config {found.kind} says what it cannot do here: {found.why}")
     command, _, rest = found.use.partition("; ")  # what follows is for a reader: `then apply the patch`
-    after = f"; {rest}" if rest else ""
+    after, form = f"; {rest}" if rest else "", f" --form {found.form}" if found.form else ""
     return AskPerson(
-        what=f"{why}; write the lines below to {found.file}, as gdr config {found.kind} does{after}",
+        what=f"{why}; write the lines below to {found.file}, as gdr config {found.kind}{form} does{after}",
         content=rendered(found),
         commands=(command,),
     )
