@@ -323,7 +323,7 @@ def _flapping(fact: KnownFact) -> Answer:
     """A link that the kernel saw go down several times: who took it down, its lines do not show."""
     return plain(
         AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: a link that does not stay up: {fact.value}.",
+        f"{NO_FAILURE_SHOWN}: a link that did not stay up: {fact.value}.",
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(
             "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"
