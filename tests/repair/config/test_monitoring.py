@@ -280,7 +280,7 @@ def test_the_nodes_have_the_verdicts_that_these_tests_are_about():
 def test_a_blocked_node_is_drained_with_its_reason(tmp_path):
     slurm = Slurm(tmp_path, judging("rail-down"))
     assert slurm.run("health", SLURMD_NODENAME="gpu7") == 0
-    reason = "gdrkit: rail-07: blocked [hardware] port-down: port 1 is DOWN"
+    reason = "gdrkit: port-down: port 1 is DOWN"  # of which `sinfo -R` shows 20 characters
     assert slurm.told == ["--oneliner show node gpu7", f"update NodeName=gpu7 State=DRAIN Reason={reason}"]
 
 
