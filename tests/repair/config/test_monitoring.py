@@ -370,7 +370,8 @@ def test_a_code_that_was_named_drains_its_nodes_and_no_others(tmp_path, form, no
     told = slurm.told[-1] if slurm.told else ""
 
     assert code == (1 if drains and form == "prolog" else 0)
-    assert drains in (told if form == "health" else slurm.output)
+    cause = drains.split()[-1:]  # the health check's reason begins with it
+    assert (f"gdrkit: {cause[0]} " if cause else "") in told if form == "health" else drains in slurm.output
     assert told.startswith("update ") is bool(drains and form == "health")
     assert not (tmp_path / "logged").exists()
 
