@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,22 @@ HOW = (
     "--interpreter-constraint", f"CPython>=3.{MINORS[0]},<3.{MINORS[-1] + 1}", "--console-script", "gdr",
 )  # fmt: skip
 """An environment is made at the first start; then sh finds it without Python, and starts gdr in it."""
+
+GUARD = f"""import os, sys
+if not (3, {MINORS[0]}) <= sys.version_info[:2] <= (3, {MINORS[-1]}):
+    names = ["python3.%d" % minor for minor in range({MINORS[0]}, {MINORS[-1] + 1})]
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    if not any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in names):
+        sys.stderr.write(
+            "gdr.pyz needs Python 3.{MINORS[0]} to 3.{MINORS[-1]}, and this is %d.%d. From another machine, "
+            "`gdr doctor ssh://HOST` needs only Python 3.8 here\\n" % sys.version_info[:2]
+        )
+        asked = " ".join(sys.argv).replace("=", " ").partition("--exit-style ")[2].partition(" ")[0]
+        sys.exit({{"nagios": 3, "npd": 2, "slurm": 0}}.get(asked, 69))
+"""
+"""What pex says of a Python that does not fit is 15 lines and the exit code 1, which is that of a warning.
+The codes are those of gdrkit.cli.exit. It is written for any Python; where PATH has one that fits, pex finds
+it."""
 
 
 def build(output: Path, machines: Sequence[str] = MACHINES, wheels: Path | None = None) -> None:
@@ -42,6 +59,19 @@ def build(output: Path, machines: Sequence[str] = MACHINES, wheels: Path | None 
         all_of_it.write_text(f"{REQUIREMENTS.read_text()}{own}\n")
         output.parent.mkdir(exist_ok=True)
         pex("pex", "-r", all_of_it, *options, *source, *HOW, "-o", output)
+    guard(output)
+
+
+def guard(output: Path) -> None:
+    """Put `GUARD` in front of what Python runs first in a file that pex wrote."""
+    with zipfile.ZipFile(output, "a") as file:
+        old = file.getinfo("__main__.py")
+        content = file.read(old)
+        entry = zipfile.ZipInfo(old.filename, old.date_time)
+        entry.external_attr, entry.compress_type = old.external_attr, old.compress_type
+        file.filelist.remove(old)
+        del file.NameToInfo[old.filename]
+        file.writestr(entry, GUARD.encode() + content)
 
 
 def tracked(source: Path, copy: Path) -> Path:

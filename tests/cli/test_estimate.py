@@ -16,6 +16,8 @@ from tests.cli.test_pasted_halves import nccl_tests
 from tests.evidence_nodes import laid_down
 from tests.fabric.ceilings.test_measured import perftest
 from tests.fabric.topology.xml_files import DUMP
+from tests.jobs.large_job import large_job
+from tests.jobs.test_nic_lists import TWO, on_few_nics
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +93,34 @@ def test_a_run_is_read_from_standard_input(h100, monkeypatch, capsys):
 
     assert main(["estimate", h100, "--measured", "-"]) == OK
     assert "measured:" in capsys.readouterr().out
+
+
+RANK = "#  Rank {0:2} Group  0 Pid 295203 on {1} device {2:2} [0x18] NVIDIA H100 80GB HBM3\n"
+TABLE = (
+    "# nThread 1 nGpus 1 minBytes 4294967296 maxBytes 4294967296 step: 2(factor) warmup iters: 5\n"
+    "# Using devices\n"
+    + "".join(RANK.format(rank, f"gpu0{rank // 8 + 1}", rank % 8) for rank in range(16))
+    + "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    "  4294967296    1073741824     float     sum      -1    87590   49.04   91.94      0\n"
+)
+"""Sources: NVIDIA/nccl-tests src/common.cu and all_reduce.cu; issue 290 for the form."""
+
+
+def test_a_slow_run_is_read_with_the_log_around_it(h100, log, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "600")
+    main(["estimate", h100, "--measured", log(TABLE)])
+    alone = capsys.readouterr().out
+    main(["estimate", h100, "--measured", log(on_few_nics(large_job(2), TWO) + TABLE)])
+    both = capsys.readouterr().out
+
+    assert "Run it again with NCCL_DEBUG=INFO" in alone
+    assert "Run it again with NCCL_DEBUG=INFO" not in both
+    assert "8 GPUs share 2 NICs (mlx5_0, mlx5_1): NCCL_IB_HCA is set so" in both
+
+
+def test_a_log_alone_is_no_benchmark_and_its_command_is_named(h100, log, capsys):
+    assert main(["estimate", h100, "--measured", log(large_job(2))]) == NO_INPUT
+    assert "an NCCL log: `gdr nccl` reads it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", '{"a": 1}', "\0\1\2"])

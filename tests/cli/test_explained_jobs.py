@@ -9,6 +9,7 @@ import pytest
 
 from gdrkit.cli import main
 from tests.jobs.large_job import large_job
+from tests.jobs.test_nic_lists import TWO, on_few_nics
 
 
 @pytest.mark.parametrize("hosts", [3, 24])
@@ -132,3 +133,25 @@ def test_a_log_from_a_log_store_is_answered_as_the_log_itself(both):
 
     assert answers[0]["answer"] == answers[1]["answer"]
     assert answers[0]["machines"] == answers[1]["machines"]
+
+
+IBV_DEVICES = """$ ibv_devices
+    device                 node GUID
+    ------              ----------------
+    mlx5_0              a088c20300e31a50
+    mlx5_1              a088c20300e31a51
+    mlx5_2              a088c20300e31a52
+"""
+
+
+@pytest.mark.parametrize(("setting", "kind"), [(TWO, "several"), ("", "working"), ("mlx5", "working")])
+def test_nics_that_a_setting_leaves_out_are_open_where_the_text_lists_them(both, setting: str, kind: str):
+    """Without a setting that names some, NCCL left out what it could not use, which is as it should be."""
+    _, (_, found) = both(f"{IBV_DEVICES}$ cat job.log\n{on_few_nics(large_job(2), setting)}")
+
+    assert found["answer"]["kind"] == kind
+    assert ("and the text lists 1 more: mlx5_2" in found["answer"]["sentence"]) == (kind == "several")
+
+
+def test_nics_that_no_output_lists_leave_the_answer_as_it_is(both):
+    assert both(on_few_nics(large_job(2), TWO))[1][1]["answer"]["kind"] == "working"

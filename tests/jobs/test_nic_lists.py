@@ -95,3 +95,63 @@ def test_names_that_the_others_do_not_have_are_no_shorter_list():
     )
 
     assert analysed(log).short_nic_lists == ()
+
+
+TWO = "mlx5_0,mlx5_1"
+
+
+def on_few_nics(log: str, setting: str, nics: int = 2) -> str:
+    """The log, where every rank lists the first NICs alone, after it prints a setting."""
+    listed = " ".join(f"[{number}]mlx5_{number}:1/IB" for number in range(nics))
+    lines = []
+    for line in log.splitlines(keepends=True):
+        frame, mark, _ = line.partition("NET/IB : Using ")
+        if mark and setting:
+            lines.append(f"{frame}NCCL_IB_HCA set to {setting}\n")
+        lines.append(f"{frame}{mark}{listed} [RO]; OOB eth0:10.0.0.1<0>\n" if mark else line)
+    return re.sub(r"NET/IB/(\d)", lambda m: f"NET/IB/{int(m[1]) % nics}", "".join(lines))
+
+
+@pytest.mark.parametrize("setting", [TWO, f"={TWO}", "mlx5_0:1,mlx5_1:1"])
+def test_gpus_that_share_the_nics_of_a_setting_are_counted(setting: str):
+    log = on_few_nics(large_job(2), setting)
+    (one,) = document(analysed(log)).shared_nics
+
+    assert (one.hosts, one.gpus, one.nics, one.keeps) == (("gpu01", "gpu02"), 8, ("mlx5_0", "mlx5_1"), True)
+    shown = page(log)
+    assert (
+        "on each of gpu01, gpu02, 8 GPUs share 2 NICs (mlx5_0, mlx5_1): NCCL_IB_HCA is set so (log0:2)"
+    ) in shown
+    assert "`ibv_devices` on gpu01 shows whether it has more; if so: `gdr codes hca-not-selected`" in shown
+    assert exit_code(document(analysed(log))) == 0  # whether the hosts have more is open
+
+
+@pytest.mark.parametrize("setting", ["mlx5", "^mlx5_bond_0"])
+def test_a_setting_that_names_no_nic_is_shown_as_it_is(setting: str):
+    log = on_few_nics(large_job(2), setting)
+    (one,) = document(analysed(log)).shared_nics
+
+    assert not one.keeps
+    assert f"8 GPUs share 2 NICs (mlx5_0, mlx5_1): NCCL_IB_HCA is {setting} (log0:2)" in page(log)
+
+
+def test_machines_with_fewer_nics_than_gpus_are_described_without_a_step():
+    shown = page(on_few_nics(large_job(2), "", nics=4))
+
+    assert "8 GPUs share 4 NICs (mlx5_0, mlx5_1, mlx5_2, mlx5_3) (log0:2)" in shown
+    assert "ibv_devices" not in shown
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        large_job(2),
+        on_few_nics(large_job(1), TWO),  # needs no network
+        on_few_nics(large_job(2), "mlx5_0", nics=1).replace("mlx5_0", "mlx5_{}"),
+    ],
+)
+def test_ranks_with_a_nic_each_share_none(log: str):
+    """Also where each rank is given its own one."""
+    own = re.sub(r"(\[(\d)\] NCCL INFO N\S+ .*)mlx5_\{\}", r"\1mlx5_\2", log)
+
+    assert analysed(own).shared_nics == ()

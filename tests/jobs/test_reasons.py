@@ -47,7 +47,10 @@ a-0:412:870 [0] NCCL INFO NET/Socket : Using [0]enp73s0:10.1.216.156<0>
 a-0:412:870 [0] NCCL INFO Using network Socket
 a-0:412:870 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 53000 - Init START
 """
-OF_VERBS = ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected")
+OF_VERBS = (
+    "no-rdma-device", "rdma-device-not-in-container", "port-down", "verbs-provider-mismatch",
+    "hca-not-selected",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -72,3 +72,20 @@ def test_an_error_of_a_mapping_is_read_of_torchcomms_network_alone():
     assert found is not None and found.causes[0] == "topology-refused"
     assert catalogue.match(line.format("nvl/CtranNvl", 524)) is None
     assert catalogue.match(line.format("ib/CtranIb", 5)) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("cat: /sys/kernel/mm/memory_peers/nv_mem/version: No such file or directory", True),
+        ("cat: /sys/kernel/mm/memory_peers/nv_mem_nc/version: No such file or directory", True),
+        ("cat: /sys/kernel/mm/memory_peers/amdkfd/version: No such file or directory", False),
+        ("cat: /sys/kernel/mm/memory_peers/nv_mem/version: Permission denied", False),
+    ],
+)
+def test_a_client_that_is_not_listed_is_no_proof_against_the_module(line: str, meant: bool):
+    """NVIDIA/nccl issues 1537 and 1939."""
+    found = catalogue.match(line)
+    assert (found is not None and found.message.meaning is not None) is meant
+    if found is not None and found.message.meaning is not None:
+        assert found.message.meaning.effect == "aside"

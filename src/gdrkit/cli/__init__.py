@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "diagnose": {
-        "doctor": "judge a node: does GPU memory reach the network directly, and if not, why",
+        "doctor": "judge a node, now and after its next boot: does GPU memory reach the network directly?",
         "expect": "write down what a good node has, to compare others with it",
         "report": "write the judgement of a node as one HTML file, with a picture of the node",
         "explain": "find the cause in what programs printed: an error, a log, the output of a command",

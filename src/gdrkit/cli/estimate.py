@@ -99,18 +99,36 @@ def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measu
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     """The runs in the files; None, after a message, if one is not readable."""
+    from msgspec.structs import replace
+
     from gdrkit.cli.files import read_input
     from gdrkit.fabric.ceilings.measured import sniff
     from gdrkit.formats.errors import FormatError
 
-    found = []
+    found: list[Measured] = []
     for name in names:
         try:
-            found.append(sniff(read_input(name, LARGEST_RUN).decode("utf-8", "replace")))
+            content = read_input(name, LARGEST_RUN)
+            run = sniff(content.decode("utf-8", "replace"))
+            found.append(replace(run, log=_of_log(content, name)) if run.nccl else run)
         except FormatError as error:
             sys.stderr.write(f"gdr estimate: {name}: {error}\n")
             return None
     return found
+
+
+def _of_log(content: bytes, name: str) -> str:
+    """What the NCCL log around a run shows of its NICs; "" if there is none."""
+    if b"NCCL INFO" not in content:
+        return ""
+    from gdrkit.jobs.nic_lists import shared_nics_words
+    from gdrkit.jobs.pasted import pasted_job
+
+    job = pasted_job(content, name, lambda causes: causes, lambda number: number)
+    if not job.decides:
+        return ""
+    shared = map(shared_nics_words, job.log.shared_nics)
+    return f"Its log: {'; '.join((job.log.verdict.summary, *shared))}. `gdr nccl` shows the rest."
 
 
 def saved_topology(target: str | None) -> Topology | None:

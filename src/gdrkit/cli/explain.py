@@ -86,8 +86,12 @@ def main(arguments: list[str]) -> int:
     log = LogReader(content, name, gap)
     explanation = explain(host, log)
     file = checked_file(content, name, host.lines, explanation)
-    explanation = with_rates(with_faults(explanation, file, content), host)
     job = log.job
+    explanation = with_rates(with_faults(explanation, file, content), host)
+    if job is not None:
+        from gdrkit.cli.pasted_nics import with_left_out
+
+        explanation = with_left_out(explanation, host, job)
     if options.quiet:
         pass
     elif options.json:

@@ -18,7 +18,8 @@ def parser() -> Parser:
     parser = Parser(
         "modprobe",
         "Predict what modprobe would print for a module, its exit code and the kernel messages. "
-        "Reads files only: does not load anything and does not need root.",
+        "Reads files only: does not load anything and does not need root. It is about the kernel that runs: "
+        "`gdr doctor` also judges the one that boots next.",
         "  gdr modprobe nvidia-peermem                    this machine\n"
         "  gdr modprobe nvidia_peermem sosreport.tar.xz   a node from its sosreport\n"
         "  gdr modprobe mlx5_ib --json\n"

@@ -172,10 +172,8 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
         words = "no GPU of this matrix is far from its nearest NIC"
         now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
         shown = [facts[TOPOLOGY]]
-    elif WAITING in facts:
-        return _inactive(facts[WAITING], "A port with a link waits to be set up")
-    elif DOWN in facts:
-        return _inactive(facts[DOWN], "A port without a cable may be as it should")
+    elif inactive := {name: facts[name] for name in INACTIVE if name in facts}:
+        return _inactive(inactive)
     elif names := [name for name in HEALTHY if name in facts]:
         shown = [facts[name] for name in names]
         words = _as_it_should_be(facts, shown)
@@ -201,15 +199,21 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     )
 
 
-def _inactive(fact: KnownFact, why: str) -> Answer:
+INACTIVE = {
+    WAITING: "A port with a link waits to be set up",
+    DOWN: "A port without a cable may be as it should",
+}
+
+
+def _inactive(facts: Mapping[str, KnownFact]) -> Answer:
     """Ports that are not active, beside ports that are."""
-    sentence = (
-        f"{NO_FAILURE_SHOWN}: {fact.value}, beside ports that are active. {why}; the text does not show"
-    )
+    what = "; ".join(fact.value for fact in facts.values())
+    why = ". ".join(INACTIVE[name] for name in facts)
+    sentence = f"{NO_FAILURE_SHOWN}: {what}, beside ports that are active. {why}; the text does not show"
     sentence += " whether a job needs it."
-    other = RankedCause("port-down", code_page("port-down")[0], fact.line)
-    proof = (QuotedLine(fact.line or 1, fact.text),)
-    return plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
+    proofs = tuple(QuotedLine(fact.line or 1, fact.text) for fact in facts.values())
+    other = RankedCause("port-down", code_page("port-down")[0], proofs[0].line)
+    return plain(AnswerKind.SEVERAL, sentence, lines=proofs, others=(other,))
 
 
 def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
@@ -325,7 +329,7 @@ def _flapping(fact: KnownFact) -> Answer:
     """A link that the kernel saw go down several times: who took it down, its lines do not show."""
     return plain(
         AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: a link that does not stay up: {fact.value}.",
+        f"{NO_FAILURE_SHOWN}: a link that did not stay up: {fact.value}.",
         lines=(QuotedLine(fact.line or 1, fact.text),),
         now=(
             "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"

@@ -20,6 +20,7 @@ from gdrkit.explain.outputs.device_files import device_file_readings
 from gdrkit.explain.outputs.device_numbers import number_readings
 from gdrkit.explain.outputs.disk_listings import disk_readings
 from gdrkit.explain.outputs.efa_mapping import CODE, efa_readings, shows_efa
+from gdrkit.explain.outputs.link_flaps import plugged_again
 from gdrkit.explain.outputs.module_symbols import symbol_readings
 from gdrkit.explain.outputs.pcie_links import link_readings
 from gdrkit.explain.outputs.rdma_files import devices
@@ -108,10 +109,11 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             event = _event(line, position)
             if event is not None:
                 found.append(_of_dump(_for_efa(event, own_lines), own_lines))
+    back = plugged_again(own_lines)
     found = [
         _went_on(event, own_lines) if event.goes_on else event
         for event in found
-        if not (event.follows and _follows(event, found))
+        if not (event.follows and _follows(event, found)) and event.line.number not in back
     ]
     return tuple(sorted(found, key=lambda event: event.position))
 

@@ -1,6 +1,6 @@
-"""What to do about ports whose link is up and that wait to be set up: the steps of their state alone.
+"""What to do about ports that are not active: the steps of their state alone.
 
-The page of `port-down` is about cables and settings as well, and neither is at fault there.
+The page of `port-down` is about cables and settings as well, and neither is at fault where a link is up.
 """
 
 from __future__ import annotations
@@ -21,18 +21,23 @@ from gdrkit.rules.rule import Failed
 from gdrkit.verdict.check_results import check_results
 
 CODE = "port-down"
+MOST_STEPS = 8
 
 
 def of_ports(answer: Answer, lines: tuple[TextLine, ...], nodes: Iterable[Node]) -> Answer:
-    """An answer about a port that has a link, with the steps of its state; about others as it is."""
+    """An answer about ports, with the steps of their states; one whose cause is a port without a link as it
+    is."""
     states = {lines[port.position].number: port.state for port in port_states(lines)}
     shown = [states[line.line] for line in answer.lines[:1] if line.line in states]
-    if not _is_about_ports(answer) or not set(shown) & set(LINKED):
+    linked = not set(shown).isdisjoint(LINKED)
+    if not _is_about_ports(answer) or not (linked or (shown and answer.cause is None)):
         return answer
     steps = dict.fromkeys(step for node in nodes for step in _steps(node))
     if answer.cause and not steps and not {*states.values()} <= {"active", *LINKED}:
         return answer
-    return replace(answer, now=tuple(steps) or tuple(_of_page()))
+    if len(steps) > 1:
+        steps = {f"- {step}": None for step in list(steps)[:MOST_STEPS]}
+    return replace(answer, now=tuple(steps) or (tuple(_of_page()) if linked else answer.now))
 
 
 def _is_about_ports(answer: Answer) -> bool:

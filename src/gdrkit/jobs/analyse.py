@@ -30,7 +30,7 @@ from gdrkit.jobs.job_parts import parts
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.missing_ranks import missing_ranks
-from gdrkit.jobs.nic_lists import short_nic_lists
+from gdrkit.jobs.nic_lists import shared_nics, short_nic_lists
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
 from gdrkit.jobs.setting_advice import lone_settings
@@ -85,6 +85,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
         crossing=crossing(gathered, jobs),
         short_nic_lists=short_nic_lists(gathered, jobs),
+        shared_nics=shared_nics(gathered, jobs),
         without_dmabuf=() if gathered.is_rccl else without_dmabuf(gathered, jobs),
         diagnostics=located(reports, gathered) if reports else None,
         connections=connection_remarks(gathered),

@@ -34,6 +34,7 @@ from gdrkit.jobs.job import (
     MisleadingLine,
     RailCrossing,
     Rank,
+    SharedNics,
     ShortNicList,
     State,
     UcxLegs,
@@ -79,6 +80,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
     short_nic_lists: tuple[ShortNicList, ...]
+    shared_nics: tuple[SharedNics, ...]  # hosts with fewer NICs in NCCL's list than GPUs
     without_dmabuf: tuple[HostsWithoutDmabuf, ...]
     connections: tuple[ConnectionRemark, ...]  # small packets, addresses without IPv4
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics; null: none
@@ -112,6 +114,7 @@ def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda cause
         refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
         short_nic_lists=tuple(structs.replace(one, codes=left(one.codes)) for one in found.short_nic_lists),
+        shared_nics=found.shared_nics,
         without_dmabuf=tuple(structs.replace(one, codes=left(one.codes)) for one in found.without_dmabuf),
         connections=found.connections,
         diagnostics=found.diagnostics,

@@ -228,6 +228,17 @@ class ShortNicList(Struct, frozen=True, kw_only=True):
     line: LogLineNumber  # the first list
 
 
+class SharedNics(Struct, frozen=True, kw_only=True):
+    """Hosts on which NCCL lists fewer NICs than their ranks have GPUs."""
+
+    hosts: tuple[str, ...]
+    gpus: int  # of each of these hosts, in the logs
+    nics: tuple[str, ...]
+    setting: str  # NCCL_IB_HCA there; "" if no line has it
+    keeps: bool  # the setting names only these NICs
+    line: LogLineNumber  # of the setting, else of the first list
+
+
 class HostsWithoutDmabuf(Struct, frozen=True, kw_only=True):
     """Hosts on which NCCL gets no dma-buf from the GPUs, where it gets it on others of the job."""
 
@@ -338,6 +349,7 @@ class JobAnalysis(Struct, kw_only=True):
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None
     short_nic_lists: tuple[ShortNicList, ...]
+    shared_nics: tuple[SharedNics, ...]
     without_dmabuf: tuple[HostsWithoutDmabuf, ...]
     diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics
     connections: tuple[ConnectionRemark, ...]

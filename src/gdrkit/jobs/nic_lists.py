@@ -1,4 +1,4 @@
-"""Hosts on which NCCL lists fewer NICs than on the others of the job.
+"""Hosts on which NCCL lists fewer NICs than on the others of the job, or than they have GPUs.
 
 Source: NCCL src/transport/net_ib/init.cc: it lists the devices with an active port that NCCL_IB_HCA selects
 and that it can open. So a name that is absent has one of three reasons, and the list does not show which.
@@ -7,16 +7,18 @@ and that it can open. So a name that is absent has one of three reasons, and the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gdrkit.catalogue import Code
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.hosts import names
-from gdrkit.jobs.job import JobPart, Rank, ShortNicList
+from gdrkit.jobs.job import JobPart, LogPosition, Rank, SharedNics, ShortNicList
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.log_records import OVER_NETWORK
 from gdrkit.programs.nccl.settings import selects
+from gdrkit.report.summary import WIDTH, clip
+from gdrkit.report.terminal import Row
 
 UNLISTED: tuple[Code, ...] = ("port-down", "rdma-device-not-in-container", "hca-not-selected")
 
@@ -72,6 +74,50 @@ def short_list_words(one: ShortNicList) -> str:
     shared = f"; ranks there share {', '.join(one.shared)}" if one.shared else ""
     own = plural(one.usual - len(one.missing), "NIC")
     return f"{names(one.hosts)} {lists} {own}, {others}: {names(one.missing)} {verb} missing{shared}"
+
+
+def shared_nics(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[SharedNics, ...]:
+    """The hosts whose ranks have more GPUs than NCCL lists NICs there, by what they share. That is as it
+    should be on many machines: only a setting that names these NICs shows a choice. Ranks of the host that
+    are not in the logs could only share more."""
+    found: dict[tuple[int, tuple[str, ...], str], list[tuple[LogPosition, str]]] = defaultdict(list)
+    for job in jobs:
+        hosts: dict[str, list[Rank]] = defaultdict(list)
+        for rank in job.ranks if not job.on_one_host else ():
+            hosts[rank.host].append(rank)
+        for host, ranks in hosts.items():
+            listed = _listed(gathered, ranks)
+            gpus = len({rank.gpu for rank in ranks} - {""})
+            if host and 0 < len(listed) < gpus:
+                given = [gathered.processes[rank.process].variable("NCCL_IB_HCA") for rank in ranks]
+                setting, position = min(filter(None, given), default=("", min(listed.values())))
+                key = gpus, tuple(sorted(listed)), setting
+                found[key].append((gathered.where(position), host))
+    return tuple(
+        SharedNics(
+            hosts=tuple(sorted(host for _, host in places)), gpus=gpus, nics=nics, setting=setting,
+            keeps={one.partition(":")[0] for one in setting.removeprefix("=").split(",")} <= set(nics),
+            line=min(places)[0],
+        )
+        for (gpus, nics, setting), places in found.items()
+    )  # fmt: skip
+
+
+def shared_nics_words(one: SharedNics) -> str:
+    """`on each of gpu1, gpu2, 8 GPUs share 2 NICs (mlx5_0, mlx5_1): NCCL_IB_HCA is set so (job.log:2)`."""
+    each = "each of " if len(one.hosts) > 1 else ""
+    why = f": NCCL_IB_HCA is {'set so' if one.keeps else clip(one.setting, WIDTH)}" if one.setting else ""
+    nics = f"{plural(len(one.nics), 'NIC')} ({names(one.nics)})"
+    return f"on {each}{names(one.hosts)}, {one.gpus} GPUs share {nics}{why} ({one.line})"
+
+
+def shared_nics_rows(shared: Iterable[SharedNics]) -> Iterator[Row]:
+    """What hosts share, and how to find out whether they have more NICs."""
+    for one in shared:
+        yield 2, "warning" if one.keeps else "", shared_nics_words(one)
+        if one.setting:
+            more = f"`ibv_devices` on {one.hosts[0]} shows whether it has more"
+            yield 6, "", f"{more}; if so: `gdr codes {UNLISTED[-1]}`"
 
 
 def _listed(gathered: GatheredRanks, ranks: list[Rank]) -> dict[str, int]:

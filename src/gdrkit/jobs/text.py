@@ -22,7 +22,7 @@ from gdrkit.jobs.hosts import (
 )
 from gdrkit.jobs.job import NOT_DIRECT, JobFinding, JobPart, Leg, LegDirection, Rank
 from gdrkit.jobs.missing_ranks import missing_words
-from gdrkit.jobs.nic_lists import short_list_words
+from gdrkit.jobs.nic_lists import shared_nics_rows, short_list_words
 from gdrkit.jobs.ucx_tables import ucx_rows, ucx_steps
 from gdrkit.jobs.without_dmabuf import dmabuf_rows
 from gdrkit.report.rack_traffic import rack_line
@@ -161,6 +161,7 @@ def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]
         yield 2, "", f"{name}{version}{network}, {ranks} on {where}"
         if job.missing is not None:
             yield 2, "", f"{name}{missing_words(job.missing)}"
+    yield from shared_nics_rows(document.shared_nics)
     if document.jobs and all(job.on_one_host for job in document.jobs) and state == "unknown":
         yield 2, "", WHY_FINE
     yield 0, "", ""

@@ -172,7 +172,23 @@ ROWS = (
     ),
     MessageTemplate(
         "nvidia",
-        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): {:(?:63|74|9[24]|149)\b}",
+        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): 63, ",
+        meaning=Meaning(
+            "The driver has marked a row or page of the GPU's memory for replacement (Xid 63). That takes"
+            " effect when the GPU is reset or the machine restarted; until then the GPU works, also for new"
+            " jobs",
+            "When it suits you: drain the node, then `sudo nvidia-smi --gpu-reset -i <address>`, or reboot."
+            " `nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT` shows what is pending until then; a remapping"
+            " failure there is a case for support. With Xid 94 beside it, restart the job that got that",
+        ),
+        source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+        open_end=True,
+        sample="NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset"
+        " gpu to activate.",
+    ),
+    MessageTemplate(
+        "nvidia",
+        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): {:(?:74|9[24]|149)\b}",
         meaning=Meaning(
             "The driver reports an error of the GPU's memory or of its NVLink (Xid), which alone does not"
             " show that the GPU needs a reset",
@@ -203,6 +219,19 @@ ROWS = (
         source="a line of the driver as people shorten it: without the GPU's address, no state is known",
         open_end=True,
         sample="NVRM: Xid 79, GPU has fallen off the bus.",
+    ),
+    MessageTemplate(
+        "kernel",
+        "mlx5_core {:[0-9a-f:.]+}: {:.{0,60}}High temperature on sensors with bit set",
+        meaning=Meaning(
+            "A temperature sensor of the NIC is above its limit",
+            "Look at the fans, the air flow and the module of its cable: `sudo mget_temp -d <address>`, of"
+            " NVIDIA's firmware tools, prints the temperature",
+            effect="aside",
+        ),
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/events.c, temp_warn()",
+        open_end=True,
+        sample="mlx5_core 0000:41:00.1: temp_warn:170:(pid 0): High temperature on sensors with bit set 0 1",
     ),
     MessageTemplate(
         "kernel",

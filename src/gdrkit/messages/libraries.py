@@ -286,6 +286,20 @@ ROWS = (
         sample="  what():  IB transport out of range: 1 >= 1",
     ),
     MessageTemplate(
+        "nvidia",
+        "/sys/kernel/mm/memory_peers/{client:nv_mem(?:_nc)?}/version: No such file or directory",
+        meaning=Meaning(
+            "No peer-memory client of that name is listed. Newer kernels have no such list even where"
+            " nvidia_peermem works, and NCCL before 2.23.4 looks nowhere else; where there is a list, the"
+            " module is not registered. The text does not show which of both it is",
+            "`ls /sys/kernel/mm/memory_peers` shows whether there is a list, and `gdr doctor` judges the"
+            " module, and dma-buf, which does not need it",
+            effect="aside",
+        ),
+        source="NCCL src/transport/net_ib.cc, ncclIbGdrSupport(); NVIDIA/nccl issue 1939",
+        sample="cat: /sys/kernel/mm/memory_peers/nv_mem/version: No such file or directory",
+    ),
+    MessageTemplate(
         "nvidia-fs",
         "Mellanox PeerDirect Supported: False",
         meaning=Meaning(

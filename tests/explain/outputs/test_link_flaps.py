@@ -30,4 +30,33 @@ def test_of_several_such_links_the_worst_is_named():
 
 
 def test_a_cable_that_was_moved_and_a_switch_that_was_restarted_are_no_flaps():
-    assert "does not stay up" not in sentence(MLX5, 2)
+    assert "did not stay up" not in sentence(MLX5, 2)
+
+
+MODULE = "[{0}.120001] mlx5_core 0000:{1}:00.0: Port module event: module {2}, Cable {3}\n"
+OUT, BACK = MODULE.format(10, "5e", 0, "unplugged"), MODULE.format(11, "5e", 0, "plugged")
+
+
+def test_a_cable_that_is_plugged_in_again_leaves_no_port_down():
+    answer = explain(PastedHost(OUT + BACK)).answer
+
+    assert answer.cause is None and not answer.others
+    assert (
+        "the cable of 0000:5e:00.0, module 0, was unplugged in line 1, and is plugged in again since line 2"
+        in (answer.sentence)
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        BACK + OUT,
+        MODULE.format(11, "5f", 0, "plugged"),
+        MODULE.format(11, "5e", 1, "plugged"),
+        MODULE.format(11, "5e", 0, "error"),
+    ],
+    ids=["nothing", "out-again", "another-nic", "another-module", "error"],
+)
+def test_a_cable_that_stays_out_leaves_its_port_down(after: str):
+    assert explain(PastedHost(OUT + after)).answer.cause == "port-down"

@@ -257,10 +257,31 @@ def test_a_port_in_init_has_a_link_and_waits_for_a_subnet_manager():
     assert "ports without a link" not in [fact.name for fact in found.machines[0].known]
 
 
-def test_a_port_that_is_down_beside_active_ones_waits_for_nothing():
+def test_a_port_that_is_down_beside_active_ones_has_the_step_of_its_state():
     found = explained(ACTIVE + RAIL.format("mlx5_3", "Down", "Polling"))
-    assert "no active port of mlx5_3" in found.answer.sentence and not found.answer.now
+    assert "no active port of mlx5_3" in found.answer.sentence
+    assert found.answer.now == (
+        "Port 1 of mlx5_3 is DOWN: there is no link. Check the cable and the port at its other end:"
+        " `sudo mlxlink -d mlx5_3` says what is wrong.",
+    )
     assert "ports without a link" in [fact.name for fact in found.machines[0].known]
+
+
+def test_several_ports_that_are_not_active_are_all_named_each_with_its_step():
+    bad = [
+        ("mlx5_3", "Initializing", "LinkUp"),
+        ("mlx5_4", "Down", "Polling"),
+        ("mlx5_5", "Down", "Disabled"),
+    ]
+    answer = explained(ACTIVE + "".join(RAIL.format(*port) for port in bad)).answer
+    assert (
+        "a link, but no active port, of mlx5_3; no active port of mlx5_4, mlx5_5, beside" in answer.sentence
+    )
+    assert [step.split(":")[0] for step in answer.now] == [
+        "- Port 1 of mlx5_3 is INIT",
+        "- Port 1 of mlx5_4 is DOWN",
+        "- Port 1 of mlx5_5 is DOWN",
+    ]
 
 
 def test_the_steps_of_a_port_alone_are_those_of_its_state():

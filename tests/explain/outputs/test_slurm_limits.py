@@ -24,6 +24,8 @@ DAEMON = "$ systemctl show slurmd -p LimitMEMLOCK\nLimitMEMLOCK=infinity\n"
     [
         JOB,  # by default
         JOB + DAEMON,
+        f"{SHELL}srun: error: node017: task 3: Exited with exit code 3\n",  # it reports the end of a job
+        f"{SHELL}slurmstepd: error: *** STEP 41207.0 ON node017 CANCELLED AT 2026-11-30T03:10:20 ***\n",
         f"PropagateResourceLimits=ALL\n{SHELL}",
         f"PropagateResourceLimits=STACK,MEMLOCK\n{JOB}",
         f"PropagateResourceLimitsExcept=STACK\n{JOB}",
@@ -40,6 +42,7 @@ def test_the_limit_of_a_job_is_raised_where_it_comes_from(text: str):
     "text",
     [
         SHELL,  # no job of Slurm
+        f"{SHELL}all that srun: error lines have is a number\n",
         f"PropagateResourceLimits=NONE\n{JOB}",
         f"PropagateResourceLimits=STACK\n{JOB}",
         f"PropagateResourceLimitsExcept=MEMLOCK\n{JOB}",

@@ -78,9 +78,19 @@ def test_a_reason_of_a_node_without_jobs_is_explained_and_names_the_nodes(reason
     assert "`gdr fleet doctor 'gpu[017-018]'`" in answer
 
 
-def test_a_reason_that_gdrkit_gave_is_about_the_path():
-    answer = said(REASONS.format("gdrkit: port-down    root      2026-11-18T03:12:01"))
-    assert "a check by gdrkit" in answer and "gdr codes" in answer and DECIDES_NOTHING not in answer
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [
+        ("gdrkit: port-down   ", "port-down"),  # of the nightly run
+        ("gdrkit: port-down: p", "port-down"),  # of the health check
+        ("gdrkit: peermem-not-", "NAME"),  # cut in the name
+        ("gdrkit: node044: blo", "NAME"),  # of an older health check
+    ],
+)
+def test_a_reason_that_gdrkit_gave_is_about_the_path(reason: str, name: str):
+    answer = said(REASONS.format(f"{reason} root      2026-11-18T03:12:01"))
+    assert "a check by gdrkit" in answer and f"`gdr codes {name}`" in answer
+    assert DECIDES_NOTHING not in answer
 
 
 def test_each_reason_is_named_and_that_about_gpus_comes_first():

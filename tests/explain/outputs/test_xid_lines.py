@@ -24,6 +24,27 @@ def test_an_xid_that_ends_a_process_at_most_needs_no_reset(number: int):
     assert explained(f"[ 88.125] {SLOT}: {number}, pid=4711, name=train, something\n").answer.cause is None
 
 
+REMAP = f"[ 89.5] {SLOT}: 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate.\n"
+CONTAINED = f"[ 89.1] {SLOT}: 94, pid=4188, name=train, Contained: SM (0x1). RST: No, D-RST: No\n"
+
+
+@pytest.mark.parametrize("before", ["", CONTAINED])
+def test_a_row_to_be_replaced_takes_effect_with_a_reset_and_leaves_the_gpu_usable(before: str):
+    """NVIDIA, GPU Memory Error Management: the flag of a pending row-remapping."""
+    answer = explained(before + REMAP).answer
+
+    assert answer.cause is None
+    assert (
+        "takes effect when the GPU is reset" in answer.sentence
+        and "until then the GPU works" in answer.sentence
+    )
+    assert any("nvidia-smi --gpu-reset" in step for step in answer.now)
+
+
+def test_a_contained_error_alone_shows_no_row_to_be_replaced():
+    assert "takes effect when the GPU is reset" not in explained(CONTAINED).answer.sentence
+
+
 @pytest.mark.parametrize(
     "after",
     [

@@ -12,7 +12,8 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 _MAIN = b"""import sys
 
 if sys.version_info < (3, 8):
-    sys.exit("gdr-collect needs Python 3.8 or later; this is %d.%d" % sys.version_info[:2])
+    sys.stderr.write("gdr-collect needs Python 3.8 or later; this is %d.%d\\n" % sys.version_info[:2])
+    sys.exit(69)
 
 from gdrkit.agent.collect import main
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from gdrkit.catalogue import CODES
 from gdrkit.formats.slurm_tables import JobEnd, NodeState, slurm_states
 from gdrkit.messages.message import Meaning
 from gdrkit.messages.process_ends import OF_SIGNAL
@@ -94,11 +95,20 @@ def _by_reason(nodes: list[NodeState], judges: str) -> tuple[str, str]:
         where = ",".join(dict.fromkeys(names[:MOST_NODES]))
         means, step = _REASONS.get(begin, (_OWN_REASON, ""))
         words.append(f"{where}: {means}")
+        if begin == _OWN:
+            step = step.replace("NAME", _named(nodes), 1)
         todo += [f"For {where}, {step}"] if step else []
     return (
         f"Slurm gives nodes no jobs{alone}. {'. '.join(words)}",
         ". ".join((*todo, f"Where they answer, {judges}" if todo else judges)),
     )
+
+
+def _named(nodes: list[NodeState]) -> str:
+    """The code that the reasons of gdrkit name first; NAME if `sinfo` cut all of them."""
+    own = (one.reason.removeprefix(_OWN) for one in nodes if _begin(one) == _OWN)
+    names = (reason.partition(":")[0].strip() for reason in own)
+    return next((name for name in names if name in CODES), "NAME")
 
 
 def _begin(one: NodeState) -> str:

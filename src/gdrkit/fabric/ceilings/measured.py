@@ -20,12 +20,13 @@ from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 
 
 class Measured(Struct, frozen=True):
-    """The runs in a file. One of the four is not empty."""
+    """The runs in a file. One of the first four is not empty."""
 
     perftest: tuple[Perftest, ...] = ()
     nccl: tuple[NcclTest, ...] = ()
     traffic: tuple[DmonTraffic, ...] = ()
     diagnostics: tuple[Diagnostics, ...] = ()
+    log: str = ""  # what the NCCL log around a table of nccl-tests shows
 
 
 def sniff(text: str) -> Measured:
@@ -43,8 +44,10 @@ def sniff(text: str) -> Measured:
     try:
         return Measured(perftest=parse_perftest(text))
     except FormatError:
+        log = ", but an NCCL log: `gdr nccl` reads it" if "NCCL INFO" in text else ""
         raise FormatError(
             "unrecognized output: not that of perftest, nccl-tests, NCCL's diagnostics or nvidia-smi dmon"
+            + log
         ) from None
 
 
@@ -52,7 +55,7 @@ def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]
     """Each run compared with its ceiling on this node."""
     return (
         *(_perftest(machine, run) for run in measured.perftest),
-        *(nccl_tests.compare(machine, run) for run in measured.nccl),
+        *(nccl_tests.compare(machine, run, measured.log) for run in measured.nccl),
         *(one for report in measured.diagnostics for one in nccl_diagnostics.compare(machine, report)),
         *_traffic(machine, measured.traffic),
     )

@@ -130,8 +130,9 @@ def _fits(timing: Timing, factor: float) -> bool | None:
 # -- a run and its ceiling --------------------------------------------------------------------------
 
 
-def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
-    """One run of nccl-tests compared with the ceiling of its nodes, all assumed to be like this one."""
+def compare(machine: NodeLinks, run: NcclTest, log: str = "") -> MeasuredRate:
+    """One run of nccl-tests compared with the ceiling of its nodes, all assumed to be like this one. `log`:
+    what the log of the run shows."""
     shape = shape_of(run, len(machine.gpus))
     operation = run.program or "an unnamed operation of nccl-tests"
     what = f"{operation}, {shape}"
@@ -150,14 +151,16 @@ def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
         inside = "One node: this measures the paths between its GPUs, not the network."
         cut = "The output does not show which nodes took part."
         return reading(what, gb_per_s, sentences=(*notes, inside if shape.nodes else cut))
-    return _between_nodes(machine, run, shape, what, gb_per_s, notes)
+    found = _between_nodes(machine, run, shape, what, gb_per_s, notes)
+    if found.ceiling is None or gb_per_s >= found.ceiling.low_gb_per_s:
+        return found
+    rerun = FIND_OUT if run.logged else AGAIN + FIND_OUT
+    return replace(found, sentences=(*found.sentences, f"{log or rerun} {NAMED}"))
 
 
 AGAIN = "Run it again with NCCL_DEBUG=INFO: "
-FIND_OUT = (
-    "`gdr nccl LOG` shows over which NICs the traffic goes, and how. `gdr config nccl-env` names those of "
-    "this node."
-)
+FIND_OUT = "`gdr nccl LOG` shows over which NICs the traffic goes, and how."
+NAMED = "`gdr config nccl-env` names those of this node."
 """What to do about a run that is slower than tuned ones."""
 
 
@@ -189,10 +192,7 @@ def _between_nodes(
     ceiling, more_notes = _ceiling(run, _tuned(run, bounds), shape, gb_per_s)
     if gb_per_s <= ceiling.high_gb_per_s * ROUNDING:
         more_notes += _fitting(machine, run, shape, gb_per_s)
-    found = judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
-    if gb_per_s >= ceiling.low_gb_per_s:
-        return found
-    return replace(found, sentences=(*found.sentences, FIND_OUT if run.logged else AGAIN + FIND_OUT))
+    return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
 
 
 def _tuned(run: NcclTest, ring: Interval) -> Interval:

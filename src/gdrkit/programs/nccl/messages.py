@@ -33,7 +33,10 @@ NO_NET_GDR = (
 """Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
 GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
 DUMPED_NIC = "dumped-nic"
-NO_IB_DEVICE = ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected")
+NO_IB_DEVICE = (
+    "no-rdma-device", "rdma-device-not-in-container", "port-down", "verbs-provider-mismatch",
+    "hca-not-selected",
+)  # fmt: skip
 OF_ONE_NIC = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp")
 """Those of them that one NIC has while another of the same process has none: the module, the GPU, libibverbs
 and the settings are the same for all; only the test of ncclIbDmaBufSupport() asks the NIC's driver."""
