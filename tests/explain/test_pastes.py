@@ -214,11 +214,6 @@ def test_a_number_of_another_command_is_no_limit():
         ("Module nvidia_peermem not found", "module-not-found"),
         ("[ 10.2] nvidia_peermem: Unknown symbol ib_register_peer_memory_client", "module-symbol-missing"),
         (
-            "[ 5.1] mlx5_core 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe"
-            " x8 link at 0000:40:01.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
-            "link-degraded",
-        ),
-        (
             "[ 14.1] mlx5_core 0000:41:00.0: Port module event[error]: module 0, Cable error, Bus stuck",
             "port-down",
         ),

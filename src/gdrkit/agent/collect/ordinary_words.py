@@ -114,8 +114,8 @@ _WORDS = """
     models modify modinfo modpost modprobe module modules modulo modversion modversions mofed moire
     moklistrt moklistxrt moksbstatert mokutil monitor mooncake mostly mount mounted mountinfo mpcomm
     mpcommtransport mpiexec mpirun msccl mscclpp multi multicast multiple mustrunas named names namespace
-    namespaces ncclcommqueryproperties ncclcommregister nccldebuglog nccldevcommrequirements ncclgetlevel
-    ncclgetsystemid ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport
+    namespaces narrower ncclcommqueryproperties ncclcommregister nccldebuglog nccldevcommrequirements
+    ncclgetlevel ncclgetsystemid ncclginibinit ncclibdmabufsupport ncclibfindmatchingdev ncclibgdrsupport
     ncclibgetgidindex ncclibinit ncclibinitdevices ncclibmakevdeviceinternal ncclibrocegetversionnum
     ncclloadparam ncclnet ncclnetinit ncclshmopen ncclsocketinit nccltopoaddcpu nccltopoaddnic
     nccltopoaddpcilinks nccltopoautomerge nccltopocheckgdr nccltopocomputepaths nccltopofillnet
