@@ -1,6 +1,6 @@
-"""What to do about ports whose link is up and that wait to be set up: the steps of their state alone.
+"""What to do about ports that wait to be set up, or that look for a partner: the steps of their state alone.
 
-The page of `port-down` is about cables and settings as well, and neither is at fault there.
+The page of `port-down` is about everything else as well.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gdrkit.explain.outputs.measured import LINKED
 from gdrkit.explain.outputs.readings import port_states
 from gdrkit.node import Node
 from gdrkit.report.pages import code_page
+from gdrkit.rules.rdma_ports import POLLS
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.check_results import check_results
 
@@ -27,9 +28,12 @@ def of_ports(answer: Answer, lines: tuple[TextLine, ...], nodes: Iterable[Node])
     """An answer about a port that has a link, with the steps of its state; about others as it is."""
     states = {lines[port.position].number: port.state for port in port_states(lines)}
     shown = [states[line.line] for line in answer.lines[:1] if line.line in states]
-    if not _is_about_ports(answer) or not set(shown) & set(LINKED):
+    if not _is_about_ports(answer):
         return answer
     steps = dict.fromkeys(step for node in nodes for step in _steps(node))
+    if not set(shown) & set(LINKED):
+        polling = tuple(step for step in steps if POLLS in step)
+        return replace(answer, now=polling) if polling and answer.cause == CODE else answer
     if answer.cause and not steps and not {*states.values()} <= {"active", *LINKED}:
         return answer
     return replace(answer, now=tuple(steps) or tuple(_of_page()))

@@ -114,10 +114,10 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     of 200 Gbit/s.
 
     What to do: Use a slot with more lanes, of the CPU and not of the chipset; the firmware setup may split
-    the lanes of one (bifurcation). Where the port is no faster than the link, nothing has to be done. On a
-    Spark, use both devices of a port (NCCL_IB_HCA): together they fill one cable, and a second cable adds
-    nothing. A Spark's link with fewer lanes than its NIC can have is not built so: update the machine's
-    firmware, `sudo fwupdmgr refresh` and `sudo fwupdmgr update`.
+    the lanes of one (bifurcation). Do nothing where the link is at least as fast as the port. On a Spark,
+    use both devices of a port (NCCL_IB_HCA): together they fill one cable, and a second cable adds nothing.
+    A Spark's link with fewer lanes than its NIC can have is not built so: update the machine's firmware,
+    `sudo fwupdmgr refresh` and `sudo fwupdmgr update`.
 
     Why: The card is in a slot with few lanes, or the machine was built that way. On a Spark one NIC has two
     links of four lanes each, and every physical port appears once on each. Some relatives of it gave one
