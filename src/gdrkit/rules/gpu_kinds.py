@@ -59,7 +59,7 @@ _MODIFIED = (
     "NVIDIA does not support it. This driver is modified, which alone does not open the way to a NIC: stock "
     "programs still ask NVIDIA's CUDA library, which refuses. With a modified library, or in a program that "
     "does without it, GPU memory may be registered, as only a run shows. "
-    "`gdr estimate` says what this machine's slots and ports allow through host memory."
+    "`gdr estimate` says what this machine's links and ports allow through host memory."
 )
 
 
@@ -90,7 +90,7 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
 
     What to do: Nothing that NVIDIA supports: its CUDA library refuses. With a modified library, or in a
     program that does without it, two people report success. `gdr estimate` says how fast the copy through
-    host memory can be with this machine's slots and ports. gdrkit believes a probe before a name.
+    host memory can be with this machine's links and ports. gdrkit believes a probe before a name.
 
     Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
     the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such
