@@ -17,7 +17,7 @@ import yaml
 
 from gdrkit.cli import GROUPS
 from gdrkit.cli.described import described
-from gdrkit.report.glossary import glossary_page
+from gdrkit.report.glossary import GLOSSARY, Term
 from gdrkit.report.pages import page, titles
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +52,20 @@ def wanted() -> dict[Path, str]:
     files[ROOT / "docs" / "llms.txt"] = index_for_agents()
     files[WORDS] = words_module()
     return files
+
+
+def glossary_page() -> str:
+    """The glossary as Markdown: docs/glossary.md."""
+    rows = "".join(f"| {entry.name} | {_linked(entry)} |\n" for entry in GLOSSARY)
+    return (
+        "# Glossary\n\n`gdr codes WORD` prints one entry, for example `gdr codes PXB`.\n\n"
+        f"| word | meaning |\n|---|---|\n{rows}"
+    )
+
+
+def _linked(entry: Term) -> str:
+    links = ", ".join(f"[{code}](codes/{code}.md)" for code in entry.codes)
+    return f"{entry.text} See {links}." if links else entry.text
 
 
 def index_for_agents() -> str:

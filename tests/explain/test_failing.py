@@ -23,7 +23,7 @@ OTHERWISE = {
     " to host\n": "elsewhere",
     "[ 9.2] NVRM: Xid (PCI:0000:01:00): 79, pid=7, name=x, GPU has fallen off the bus.\n": "gpu-needs-reset",
     "$ ibstat\nCA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n": "port-down",
-    "\tLnkSta:\tSpeed 8GT/s, Width x4 (downgraded)\n": "link-degraded",
+    "\tLnkSta:\tSpeed 8GT/s, Width x4 (downgraded)\n": "several",
     SHORT + "$ ulimit -l\n64\n": "memlock-limit",
     WARNS.format("ibv_modify_qp", "Connection timed out"): "rail-unreachable",
     "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n": "several",

@@ -214,11 +214,6 @@ def test_a_number_of_another_command_is_no_limit():
         ("Module nvidia_peermem not found", "module-not-found"),
         ("[ 10.2] nvidia_peermem: Unknown symbol ib_register_peer_memory_client", "module-symbol-missing"),
         (
-            "[ 5.1] mlx5_core 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe"
-            " x8 link at 0000:40:01.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
-            "link-degraded",
-        ),
-        (
             "[ 14.1] mlx5_core 0000:41:00.0: Port module event[error]: module 0, Cable error, Bus stuck",
             "port-down",
         ),
@@ -569,3 +564,18 @@ def test_half_of_a_port_is_named_beside_ports_without_a_cable(state: str):
     found = explained(text.format("rocep1s0f1"))
     assert found.answer.cause == "hca-not-selected" and "roceP2p1s0f1" in as_text(found)
     assert explained(text.format("rocep1s0f1,roceP2p1s0f1")).answer.cause is None
+
+
+EINVAL_OF_PEERMEM = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+A6000 = "$ nvidia-smi -L\nGPU 0: NVIDIA RTX A6000 (UUID: GPU-5c9e6a8e-2c7e-4f3b-9d0e-5b6f5c1d2e3f)\n"
+DRIVER = "$ cat /proc/driver/nvidia/version\nNVRM version: NVIDIA UNIX {}  570.133.07  Fri Mar 14 2025\n"
+
+
+def test_what_a_refused_peermem_means_follows_from_the_driver_and_the_gpu_that_are_shown():
+    closed = explained(EINVAL_OF_PEERMEM + A6000 + DRIVER.format("x86_64 Kernel Module")).answer.now[0]
+    assert closed.startswith("The NVIDIA driver is the proprietary one") and "(line 5)" in closed
+    free = explained(EINVAL_OF_PEERMEM + A6000 + DRIVER.format("Open Kernel Module for x86_64")).answer.now[
+        0
+    ]
+    assert free.startswith("Often nothing") and "Spark" not in free
+    assert "Spark" in explained(EINVAL_OF_PEERMEM).answer.now[0], "it may be one"

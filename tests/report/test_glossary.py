@@ -1,9 +1,10 @@
 """Every term in the output has an entry, and any spelling finds it."""
 
 import pytest
+from tools.pages import glossary_page
 
 from gdrkit.catalogue import CODES
-from gdrkit.report.glossary import GLOSSARY, glossary_page, term
+from gdrkit.report.glossary import GLOSSARY, term
 from gdrkit.rules.capabilities import Path
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.path_state import State
@@ -72,3 +73,15 @@ def test_words_that_an_admin_may_not_know_have_a_short_explanation(word):
     """It is put into a sentence, in parentheses."""
     short = term(word).short
     assert short and len(short) <= 60 and not set("().") & set(short)
+
+
+def test_names_of_cards_that_nvidia_supports_and_their_slots_lead_to_an_answer():
+    for word in ("RTX A6000", "a6000", "NVIDIA RTX PRO 6000", "RTX 6000 Ada", "Quadro", "H100"):
+        found = term(word)
+        assert found is not None and found.name == "professional card", word
+    for word in ("x4", "ConnectX-5"):
+        found = term(word)
+        assert found is not None and found.name == "PCIe lanes", word
+    for word in ("RTX 4090", "5090", "T400", "NVIDIA", "RTX", "6", "A60000"):
+        found = term(word)
+        assert found is None, word

@@ -35,6 +35,7 @@ from gdrkit.explain.logged_job import (
     OtherEvidence,
 )
 from gdrkit.explain.outputs.measured import BENCHMARKS, IPERF, NCCL_TESTS, PERFTEST
+from gdrkit.explain.outputs.pcie_links import LINKS
 from gdrkit.explain.products import products
 from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
@@ -249,8 +250,14 @@ def with_faults(explanation: Explanation, file: CheckedFile | None, content: byt
 
 
 def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text; of one with a result of a benchmark, judged by the port and link
-    that it shows, or that a DGX Spark has."""
+    """The explanation of a text; of one about a PCIe link with what that carries, of one with a result of
+    a benchmark, judged by the port and link that it shows, or that a DGX Spark has."""
+    if any(
+        code in LINKS for code in (explanation.answer.cause, *(o.code for o in explanation.answer.others))
+    ):
+        from gdrkit.cli.pasted_links import with_link
+
+        explanation = with_link(explanation, text)
     measured = {fact.name for machine in explanation.machines for fact in machine.known}
     if measured.isdisjoint((PERFTEST, IPERF, NCCL_TESTS)):
         return explanation

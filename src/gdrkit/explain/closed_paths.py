@@ -16,7 +16,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
     plain,
 )
-from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, paragraphs
+from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, NOT_ON_A_SPARK, paragraphs
 from gdrkit.explain.healthy import mixed_gpus
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.efa_mapping import shows_efa
@@ -26,11 +26,6 @@ from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.report.pages import code_page
 from gdrkit.rules.capabilities import DIRECT, OF_ITS_OWN
 from gdrkit.rules.rule import ADDRESS, CauseTrait
-
-NOT_ON_A_SPARK = (
-    "Often nothing: a machine whose open kernel modules and RDMA stack give dma-buf does not need"
-    " nvidia-peermem; ignore it there. `gdr doctor` decides in a second."
-)
 
 
 def closed_paths(machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]) -> Answer | None:

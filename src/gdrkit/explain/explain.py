@@ -49,6 +49,7 @@ from gdrkit.explain.outputs.machines_compared import slow_machines
 from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of
+from gdrkit.explain.peer_reads import of_completion
 from gdrkit.explain.platform_advice import of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
@@ -108,7 +109,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     answered = of_ports(
         answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
     )
-    answered = of_owner(answered, text.lines)
+    answered = of_completion(of_owner(answered, text.lines), text.lines)
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(

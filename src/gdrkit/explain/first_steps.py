@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 
 from gdrkit.catalogue import rule_of
-from gdrkit.explain.explanation import Sureness, TextMachine
+from gdrkit.explain.explanation import EstablishedProblem, Sureness, TextMachine
 from gdrkit.explain.failing import needs_path
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.slurm_limits import is_of_submitter
+from gdrkit.explain.products import CARDS, DATACENTER
 from gdrkit.explain.ranking import Candidate
 from gdrkit.explain.subject import Topics
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
 from gdrkit.messages.operator import OFED_POD_LOG
-from gdrkit.report.pages import IN_A_POD, IN_SLURM, sections
+from gdrkit.report.pages import IN_A_POD, IN_SLURM, code_page, sections
 from gdrkit.rules.rule import ADDRESS
 
 IGNORE_IT = (
     "Often nothing: a DGX Spark or another GB10 does not need nvidia-peermem, nor does a machine whose open"
     " kernel modules and RDMA stack give dma-buf; ignore it there. `gdr doctor` decides in a second."
+)
+NOT_ON_A_SPARK = (
+    "Often nothing: a machine whose open kernel modules and RDMA stack give dma-buf does not need"
+    " nvidia-peermem; ignore it there. `gdr doctor` decides in a second."
 )
 ON_A_SPARK = (
     "If the module is nvidia-peermem, and the machine a DGX Spark or another GB10, ignore it: nothing is to"
@@ -62,22 +67,29 @@ def first_steps(
         own = paragraphs(sections(rule_of(first.code))[1].get(label, ""))
         if own and is_here:
             return (*own, *(step for step in steps if step not in own))
-    if _often_harmless(first, machines, lines):
-        return (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
+    if _is_open_for_peermem(first, machines) and not needs_path(lines):
+        if (closed := _closed_dmabuf(machines)) is not None:
+            shown = f" (line {closed.proofs[0].line})" if closed.proofs else ""
+            return (f"{code_page(closed.code)[0].rstrip('.')}{shown}. {steps[0]}", *steps[1:])
+        other_gpus = about.products & {*CARDS, DATACENTER} and not about.products >= INTEGRATED
+        harmless = NOT_ON_A_SPARK if other_gpus else IGNORE_IT
+        return (f"{harmless} Where it is needed: {steps[0]}", *steps[1:])
     unnamed = rule_of(first.code).loading is not None and not modules_of(first, machines)
     if unnamed and about.named == INTEGRATED:
         return (f"{ON_A_SPARK} Else: {steps[0]}", *steps[1:])
     return steps
 
 
-def _often_harmless(
-    first: Candidate, machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
-) -> bool:
-    """Whether a cause closes the peermem path alone, and neither does a job fail nor is dma-buf closed."""
-    proven = (found for machine in machines for found in machine.established)
-    closed = any("dmabuf" in found.blocks for found in proven)
+def _is_open_for_peermem(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
+    """Whether an open cause closes the peermem path alone."""
     open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
-    return open_cause and not closed and not _is_legacy(first, machines) and not needs_path(lines)
+    return open_cause and not _is_legacy(first, machines)
+
+
+def _closed_dmabuf(machines: tuple[TextMachine, ...]) -> EstablishedProblem | None:
+    """What the text proves to close the other path, so that peermem is needed."""
+    proven = (found for one in machines for found in (*one.established, *one.notes))
+    return next((found for found in proven if "dmabuf" in found.blocks), None)
 
 
 def _is_legacy(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:

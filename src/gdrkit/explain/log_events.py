@@ -22,7 +22,7 @@ from gdrkit.explain.outputs.disk_listings import disk_readings
 from gdrkit.explain.outputs.efa_mapping import CODE, efa_readings, shows_efa
 from gdrkit.explain.outputs.link_flaps import plugged_again
 from gdrkit.explain.outputs.module_symbols import symbol_readings
-from gdrkit.explain.outputs.pcie_links import link_readings
+from gdrkit.explain.outputs.pcie_links import is_link, link_readings
 from gdrkit.explain.outputs.rdma_files import devices
 from gdrkit.explain.outputs.rdma_topo_outputs import rdma_topo_readings
 from gdrkit.explain.outputs.readings import Reading, readings
@@ -105,7 +105,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
         )
     ]
     for position, line in enumerate(own_lines):
-        if line.kind == "machine":
+        if line.kind == "machine" and not is_link(line.text):  # which link_readings() reads
             event = _event(line, position)
             if event is not None:
                 found.append(_of_dump(_for_efa(event, own_lines), own_lines))

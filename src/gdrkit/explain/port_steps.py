@@ -1,6 +1,6 @@
-"""What to do about ports that are not active: the steps of their state alone.
+"""What to do about ports that wait to be set up, or that look for a partner: the steps of their state alone.
 
-The page of `port-down` is about cables and settings as well, and neither is at fault where a link is up.
+The page of `port-down` is about everything else as well.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gdrkit.explain.outputs.measured import LINKED
 from gdrkit.explain.outputs.readings import port_states
 from gdrkit.node import Node
 from gdrkit.report.pages import code_page
+from gdrkit.rules.rdma_ports import POLLS
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.check_results import check_results
 
@@ -29,10 +30,16 @@ def of_ports(answer: Answer, lines: tuple[TextLine, ...], nodes: Iterable[Node])
     is."""
     states = {lines[port.position].number: port.state for port in port_states(lines)}
     shown = [states[line.line] for line in answer.lines[:1] if line.line in states]
-    linked = not set(shown).isdisjoint(LINKED)
-    if not _is_about_ports(answer) or not (linked or (shown and answer.cause is None)):
+    if not _is_about_ports(answer):
         return answer
     steps = dict.fromkeys(step for node in nodes for step in _steps(node))
+    linked = not set(shown).isdisjoint(LINKED)
+    if not linked:
+        polling = tuple(step for step in steps if POLLS in step)
+        if polling and answer.cause == CODE:
+            return replace(answer, now=polling)
+        if not shown or answer.cause is not None:
+            return answer
     if answer.cause and not steps and not {*states.values()} <= {"active", *LINKED}:
         return answer
     if len(steps) > 1:

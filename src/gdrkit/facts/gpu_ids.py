@@ -262,5 +262,17 @@ def supported_name(product: str) -> str:
     return next((key for key, name in SUPPORTED.items() if _bare(name) == wanted), "")
 
 
+def is_supported_model(word: str) -> bool:
+    """Whether a supported board has this name, or one that begins so, with or without its maker and line."""
+    model = _model(word)
+    return bool(re.search(r"\d", model)) and any(
+        _model(name).startswith(model) for name in SUPPORTED.values()
+    )
+
+
+def _model(name: str) -> str:
+    return f"{re.sub(r'^(?:quadro )?(?:rtx )?', '', _bare(name).replace('_', ' '))} "
+
+
 def _bare(name: str) -> str:
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").replace("-", " ").casefold()

@@ -69,7 +69,7 @@ ROWS = (
     ),
     _kernel(
         r"Gb/s available PCIe bandwidth, limited by {speed:[\d.]+ GT/s} PCIe x{width:\d+} link",
-        ("link-degraded",), decides=False,  # the slot may have no more lanes
+        ("link-narrower-than-port", "link-degraded"), decides=False,  # the slot may have no more lanes
         source="Linux drivers/pci/pci.c, __pcie_print_link_status(): the device can do more than a link on"
         " its way",
         sample="mlx5_core 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8"

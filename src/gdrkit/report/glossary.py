@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.facts.gpu_ids import is_supported_model
+
 
 class Term(Struct, frozen=True):
     """One term. `also` lists other spellings that `gdr codes WORD` accepts."""
@@ -268,6 +270,14 @@ GLOSSARY = (
         "Not to a network: cpu-mapped, for the CPU alone, and nvidia-fs and p2pdma, from storage.",
     ),
     Term(
+        "PCIe lanes",
+        "The width of a PCIe link: x4, x8, x16. A slot may have fewer than its card. A card of 8 GT/s, "
+        "as a ConnectX-4 or ConnectX-5 (not the Ex), stays so in a faster slot: for a port of 100 Gb/s, it "
+        "needs all 16. `gdr estimate` says what a link carries.",
+        also=("lanes", "slot", "x1", "x2", "x4", "x8", "x16", "ConnectX-4", "ConnectX-5"),
+        codes=("link-narrower-than-port", "link-degraded"),
+    ),
+    Term(
         "peer-memory API",
         "ib_register_peer_memory_client(): functions of the RDMA core through which nvidia-peermem "
         "registers. OFED's RDMA core has them; the kernel's own has them only on some distributions.",
@@ -284,6 +294,14 @@ GLOSSARY = (
         "PIX",
         "Distance in `nvidia-smi topo -m`: through at most one PCIe switch. The best for a GPU and its NIC.",
         short="near: at most one PCIe switch",
+    ),
+    Term(
+        "professional card",
+        "NVIDIA supports GPUDirect RDMA on Quadro, on RTX professional cards (RTX A6000, RTX 6000 Ada, RTX "
+        "PRO 6000) and on cards for data centres, not on GeForce and TITAN. At PHB or farther from the NIC, "
+        "NCCL still copies through host memory unless NCCL_NET_GDR_LEVEL allows it.",
+        also=("workstation card", "Quadro"),
+        codes=("gpu-unsupported", "gpu-consumer", "pair-distant"),
     ),
     Term(
         "PXB",
@@ -365,27 +383,14 @@ GLOSSARY = (
 
 
 def term(word: str) -> Term | None:
-    """The term with this name or spelling, case-insensitive; None if there is none."""
+    """The term with this name or spelling, case-insensitive; None if there is none. A name of a card that
+    NVIDIA supports, or its beginning, is a spelling too."""
     wanted = _folded(word)
     for entry in GLOSSARY:
         if wanted in {_folded(entry.name), *map(_folded, entry.also)}:
             return entry
-    return None
+    return term("professional card") if is_supported_model(word) else None
 
 
 def _folded(word: str) -> str:
     return word.casefold().replace("_", "-").replace(" ", "-")
-
-
-def glossary_page() -> str:
-    """The glossary as Markdown: docs/glossary.md."""
-    rows = "".join(f"| {entry.name} | {_linked(entry)} |\n" for entry in GLOSSARY)
-    return (
-        "# Glossary\n\n`gdr codes WORD` prints one entry, for example `gdr codes PXB`.\n\n"
-        f"| word | meaning |\n|---|---|\n{rows}"
-    )
-
-
-def _linked(entry: Term) -> str:
-    links = ", ".join(f"[{code}](codes/{code}.md)" for code in entry.codes)
-    return f"{entry.text} See {links}." if links else entry.text

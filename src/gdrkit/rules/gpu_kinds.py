@@ -59,7 +59,7 @@ _MODIFIED = (
     "NVIDIA does not support it. This driver is modified, which alone does not open the way to a NIC: stock "
     "programs still ask NVIDIA's CUDA library, which refuses. With a modified library, or in a program that "
     "does without it, GPU memory may be registered, as only a run shows. "
-    "Up to 25 Gb/s host memory costs no bandwidth. `gdr estimate` compares the paths."
+    "`gdr estimate` says what this machine's links and ports allow through host memory."
 )
 
 
@@ -89,8 +89,8 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     `Error ret -22 invoking nvidia_p2p_get_pages`.
 
     What to do: Nothing that NVIDIA supports: its CUDA library refuses. With a modified library, or in a
-    program that does without it, two people report success. Up to 25 Gb/s host memory costs no bandwidth.
-    `gdr estimate` compares the paths. gdrkit believes a probe before a name.
+    program that does without it, two people report success. `gdr estimate` says how fast the copy through
+    host memory can be with this machine's links and ports. gdrkit believes a probe before a name.
 
     Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
     the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such

@@ -20,6 +20,10 @@ _LINKED = ("ACTIVE", "ARMED", "INIT")
 """States of a port whose cable has a link, so that its rate is real: InfiniBand specification, 14.2.5.6."""
 
 
+_LSPCI = "sudo lspci -vv"
+_MARKED = "`(downgraded)` in `LnkSta`, and a `LnkCap` of the port above that allows {}"
+
+
 def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     """Every device that a pair can have."""
     yield from gpus(node)
@@ -31,11 +35,7 @@ def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     Layer.PCIE,
     per=gpus_and_nics,
     slows=(WIRE,),
-    reported_by=(
-        DecidingCommand(
-            "sudo lspci -vv", "`(downgraded)` in `LnkSta`, and a `LnkCap` of the port above that allows more"
-        ),
-    ),
+    reported_by=(DecidingCommand(_LSPCI, _MARKED.format("more")),),
     cost="The slowest link on the path limits all transfers.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),
 )
@@ -98,6 +98,7 @@ def _failed(segment: Segment, seen: str, expected: str, advice: str) -> Failed:
     Layer.PCIE,
     per=nics,
     slows=(WIRE,),
+    reported_by=(DecidingCommand(_LSPCI, _MARKED.format("no more")),),
     cost="The port's rate cannot be reached through this device alone.",
 )
 def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
@@ -112,9 +113,11 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     (`cat /sys/class/infiniband/<device>/ports/*/rate`). On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port
     of 200 Gbit/s.
 
-    What to do: Use a wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill
-    one cable, and a second cable adds nothing. A Spark's link with fewer lanes than its NIC can have is not
-    built so: update the machine's firmware, `sudo fwupdmgr refresh` and `sudo fwupdmgr update`.
+    What to do: Use a slot with more lanes, of the CPU and not of the chipset; the firmware setup may split
+    the lanes of one (bifurcation). Do nothing where the link is at least as fast as the port. On a Spark,
+    use both devices of a port (NCCL_IB_HCA): together they fill one cable, and a second cable adds nothing.
+    A Spark's link with fewer lanes than its NIC can have is not built so: update the machine's firmware,
+    `sudo fwupdmgr refresh` and `sudo fwupdmgr update`.
 
     Why: The card is in a slot with few lanes, or the machine was built that way. On a Spark one NIC has two
     links of four lanes each, and every physical port appears once on each. Some relatives of it gave one

@@ -48,14 +48,16 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     3. On InfiniBand in state INIT, look at the other ports of the same fabric. If one is ACTIVE, there is a
        subnet manager, whose log says why it leaves this port out: do not start another. If none is, start
        one, in the switch or on one host (opensm). On iWARP, give the interface an IPv4 address.
-    4. Compare `cat /sys/class/infiniband/*/ports/*/link_layer` with that of the other NICs of its kind. If
-       one of several is Ethernet among InfiniBand ones, or the reverse: `sudo mlxconfig -d <device> query |
-       grep LINK_TYPE`, then `set LINK_TYPE_P1=1` for InfiniBand, 2 for Ethernet, and reboot.
+    4. A ConnectX that can do both (VPI) is set to one link layer. If its port is InfiniBand, in physical
+       state Polling, and the other end is Ethernet, neither answers the other. So it is if one of several
+       NICs of its kind differs in `cat /sys/class/infiniband/*/ports/*/link_layer`. `sudo mlxconfig -d
+       <device> query | grep LINK_TYPE` shows the setting; `set LINK_TYPE_P1=1` instead of `query` is
+       InfiniBand, 2 Ethernet; then reboot.
 
-    Why: There is no cable, the port or the switch port is turned off, one NIC of several is set to another
-    link layer, or, in state INIT, no subnet manager has set the port up: the fabric has none, or it leaves
-    the port out. On Ethernet the physical state Disabled shows no more than that there is no link. A second
-    port without a cable is normal.
+    Why: There is no cable, the port or the switch port is turned off, the NIC is set to another link layer
+    than the other end, or, in state INIT, no subnet manager has set the port up: the fabric has none, or it
+    leaves the port out. On Ethernet the physical state Disabled shows no more than that there is no link. A
+    second port without a cable is normal.
 
     Source: Linux drivers/infiniband/core/sysfs.c, state_show(), and device.c, iw_query_port();
     drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce(); InfiniBand specification, 14.2.5.6; NVIDIA
@@ -94,6 +96,8 @@ def _waits_for(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
         "there is no link. Check the cable and the port at its other end: "
         f"`sudo mlxlink -d {port.device}` says what is wrong."
     )
+    if port.physical_state == "Polling" and port.link_layer == "InfiniBand":
+        return f"{POLLS}. {link[0].upper()}{link[1:]}{_of_vpi(node, device, port)}"
     if port.physical_state != "Disabled":
         return link
     if port.link_layer != "Ethernet":
@@ -103,6 +107,24 @@ def _waits_for(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
     return (
         f"it is turned off, or {link} `ip link show NAME` with the name in {names} shows which: without UP, "
         "`sudo ip link set NAME up` starts it."
+    )
+
+
+POLLS = "in physical state Polling it looks for a partner, and none answers"
+"""Source: InfiniBand specification, volume 2, 5.6, link training state machine."""
+
+
+def _of_vpi(node: Node, device: RdmaDevice, port: RdmaPort) -> str:
+    """What else a ConnectX port without a partner may be, where no other port shows an InfiniBand fabric."""
+    if not device.driver.startswith("mlx5") and not device.name.startswith("mlx5"):
+        return ""
+    if _active_infiniband(node):
+        return ""
+    return (
+        " A partner that speaks Ethernet never answers: if the switch or the card at the other end is one of"
+        f" Ethernet, `sudo mlxconfig -d {device.pci_address or device.name} query | grep LINK_TYPE` shows"
+        f" whether the card can change, and `set LINK_TYPE_P{_port_of_card(device, port)}=2` instead of"
+        " `query` and a reboot change it."
     )
 
 

@@ -223,7 +223,7 @@ def test_ulimit_prints_the_limit_of_locked_memory_alone():
 def test_a_narrower_link_in_an_excerpt_may_be_degraded(capable: str, status: str):
     excerpt = f"\t\t{capable}\n\t\tLnkSta:\t{status}\n"
     answer = explained(excerpt).answer
-    assert (answer.cause, answer.sureness) == ("link-degraded", "possible")
+    assert [one.code for one in answer.others] == ["link-narrower-than-port", "link-degraded"]
 
 
 @pytest.mark.parametrize(
@@ -353,3 +353,19 @@ def test_ports_without_a_device_are_not_taken_for_one_another(command: str):
     words = said((command, CUT_ACTIVE), (command, CUT_DOWN))
     assert "no active port of an unnamed device" in words
     assert "flapping" not in words and "no problem" not in words
+
+
+POLLING = (
+    "$ ibstat\nCA 'mlx5_0'\n\tCA type: MT4115\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Down\n"
+    "\t\tPhysical state: {}\n\t\tRate: 10\n\t\tLink layer: {}\n"
+)
+
+
+def test_a_port_of_infiniband_that_polls_may_have_a_partner_of_ethernet():
+    steps = explained(POLLING.format("Polling", "InfiniBand")).answer.now
+    assert "none answers" in steps[0] and "LINK_TYPE_P1=2" in steps[0]
+    for other in (POLLING.format("Disabled", "InfiniBand"), POLLING.format("Polling", "Ethernet")):
+        assert "none answers" not in explained(other).answer.now[0]
+    fabric = POLLING.replace("mlx5_0", "mlx5_1").replace("Down", "Active").format("LinkUp", "InfiniBand")
+    beside = explained(fabric + POLLING.format("Polling", "InfiniBand").removeprefix("$ ibstat\n")).answer
+    assert "LINK_TYPE" not in " ".join(beside.now), "a fabric of InfiniBand is there"

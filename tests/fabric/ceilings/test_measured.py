@@ -356,3 +356,17 @@ def test_a_node_without_nics_has_no_ceiling_for_diagnostics():
 def test_a_report_without_a_rate_is_not_a_measurement():
     with pytest.raises(FormatError, match="no rate of ib_write_bw"):
         sniff("h1:7 NCCL DIAG === NCCL Diagnostics ===\n")
+
+
+def test_a_run_on_a_node_whose_only_nic_has_no_name_is_taken_to_be_its_own():
+    """lspci prints addresses alone; beside a second NIC the run may be of either."""
+    slot = [link("0000:05:00", 8.0, 4)]
+    alone, _ = pair_of(GPU_GEN5, replace(NDR, name="0000:05:00.0", links=tuple(slot), port=None))
+    reading = only(alone, perftest("mlx5_0", 25.3))
+
+    assert reading.tightest is not None and reading.tightest.name == "nic-link"
+    assert "0000:05:00.0 is the only NIC here" in " ".join(reading.sentences)
+    second = replace(alone.functions[0], name="0000:06:00.0")
+    assert only(replace(alone, functions=(*alone.functions, second)), perftest("mlx5_0", 25.3)).share is None
+    named, _ = pair_of(GPU_GEN5, NDR)
+    assert only(named, perftest("mlx5_9", 25.3)).share is None, "it has a name, and another one"

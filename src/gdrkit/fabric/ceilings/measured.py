@@ -78,6 +78,9 @@ def _perftest(machine: NodeLinks, run: Perftest) -> MeasuredRate:
     in_host = not run.uses_gpu or _is_integrated(machine, run)
     notes += _memory(machine, run)
     function = next((f for f in machine.functions if f.name == run.device), None)
+    if function is None and len(machine.functions) == 1 and ":" in machine.functions[0].name:
+        function = machine.functions[0]  # lspci shows addresses, and no name of an RDMA device
+        notes += (f"{function.name} is the only NIC here: the run is taken to be its own.",)
     if function is None:
         missing = f"This node has no RDMA device {run.device}." if run.device else ""
         return judged(what, gb_per_s, None, None, (*notes, *filter(None, (missing,))))

@@ -160,8 +160,8 @@ def compare(machine: NodeLinks, run: NcclTest, log: str = "") -> MeasuredRate:
 
 AGAIN = "Run it again with NCCL_DEBUG=INFO: "
 FIND_OUT = "`gdr nccl LOG` shows over which NICs the traffic goes, and how."
-NAMED = "`gdr config nccl-env` names those of this node."
 """What to do about a run that is slower than tuned ones."""
+NAMED = "`gdr config nccl-env` names those of this node."
 
 
 def _between_nodes(
