@@ -66,13 +66,8 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(_joined(arguments))
 
-    from gdrkit.cli.explained import (
-        LogReader,
-        checked_file,
-        combined_exit_code,
-        with_faults,
-        with_rates,
-    )
+    from gdrkit.cli.explained import LogReader, checked_file, with_faults, with_rates
+    from gdrkit.cli.explained_exit import combined_exit_code
     from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.outputs.pasted_host import PastedHost

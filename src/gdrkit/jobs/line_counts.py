@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,10 +19,11 @@ from gdrkit.jobs.failure_tables import FailureTables
 from gdrkit.jobs.gpu_names import named_gpu
 from gdrkit.jobs.runtime_prefixes import without_repeats
 from gdrkit.jobs.ucx_tables import TableLines
+from gdrkit.jobs.wanted_lines import MARK, candidates, positions
 from gdrkit.jobs.written import between_lines
 from gdrkit.messages.process_ends import own_end
 from gdrkit.messages.strerror import in_english
-from gdrkit.messages.torch_watchdog import MARKS, Operation, Progress, watchdog_record
+from gdrkit.messages.torch_watchdog import Operation, Progress, watchdog_record
 from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, is_failed_call, record
 from gdrkit.programs.nccl.log_records import (
@@ -41,18 +41,10 @@ from gdrkit.programs.nccl.log_records import (
     Warned,
 )
 
-MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
+WARNS, VIA = b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
 """src/include/device.h, MAXCHANNELS. The channels of a shape are bits of one number."""
 
-WANTED = frozenset(
-    (
-        b"Assi", b"Boot", b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Dete", b"Fail",
-        b"GPU ", b"Got ", b"HINT", b"MNNV", b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"RCCL", b"Ring",
-        b"Subn", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess", b"nccl",
-    )
-)  # fmt: skip
-"""The first four bytes of messages that may have a known form."""
 MOST_UNITS, MOST_SHAPES, MOST_KINDS = 200_000, 1_000_000, 64
 """Bounds against hostile input: processes, shapes of channel lines, and different records of one kind of one
 process. The largest known jobs have about 30,000 GPUs."""
@@ -132,10 +124,10 @@ class Tally:
         self.tables.feed(chunk, (section << 40) + base)
         self.failures.feed(chunk, (section << 40) + base)
         self.lines[section] = base - 1 + len(shapes)
-        wanted = _candidates(set(shapes) - self._seen)
+        wanted = candidates(set(shapes) - self._seen)
         each = {shape for shape in wanted if WARNS in shape or _is_anonymous(shape)}
         lines = chunk.split(b"\n") if wanted or last else []
-        for number in _positions(shapes, wanted, each):
+        for number in positions(shapes, wanted, each):
             if not self._another_channel(shapes[number]):
                 self._slow(lines[number], (section << 40) + base + number)
         if len(self._seen) > CACHED:
@@ -343,66 +335,3 @@ def _is_anonymous(shape: bytes) -> bool:
 def _peers() -> re.Pattern[bytes]:
     """The two ranks, in which channel lines of one shape differ; never across lines."""
     return re.compile(rb": [^ \n]++ -> [^ \n]++")
-
-
-_BARE = regex(
-    rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x|GPU \d+: )"
-    rb"|(?:\[\d+,\d+\]<\w+>:? ?|\d+: ?)?# +Rank +\d"
-)
-"""Messages that people paste without the frame, and lines that name a GPU."""
-
-
-_ENDS = (b"Error: ", b"Exception: ", b"exitcode", *(mark.encode() for mark in MARKS))
-"""What lines have that show that a process stopped by itself, or which did not join the others."""
-
-
-def _ending(shapes: list[bytes]) -> list[bytes]:
-    """Those of many lines that have one of these. Most texts have none: all lines are searched at once."""
-    whole = b"\n".join(shapes)
-    marks = [mark for mark in _ENDS if mark in whole]
-    return [shape for shape in shapes if any(mark in shape for mark in marks)] if marks else []
-
-
-_UNUSUAL = regex(rb"Dev (\d+) [^(]{20,80} mtu (?:([1-4]) [^(]*GID |5 [^(]*GID -?\d+ \((80FE)/)")
-"""A RoCE connection with small packets or a link-local address."""
-
-
-def _candidates(shapes: set[bytes]) -> list[bytes]:
-    """The lines that may have a known form."""
-    found: list[bytes] = []
-    others: list[bytes] = []
-    connections: dict[tuple[bytes, ...], bytes] = {}  # of each thread and device one
-    for shape in shapes:
-        at = shape.find(MARK)
-        if at < 0:
-            (found if b"NCCL" in shape or _BARE.match(shape) else others).append(shape)
-            continue
-        kind = shape[at + 11 : at + 15]
-        if kind not in WANTED:
-            continue
-        if kind == b"NET/" and b" mtu " in shape:
-            if line := _UNUSUAL.search(shape):
-                key = (shape[:at], *line.groups(b""))
-                connections[key] = min(shape, connections.get(key, shape))
-        elif kind != b"Conn" or b"Connected to" not in shape:
-            found.append(shape)
-    return [*found, *connections.values(), *_ending(others)]
-
-
-FEW = 8
-"""Below this number, shapes are found faster one by one than in a pass over all lines of a chunk."""
-
-
-def _positions(shapes: list[bytes], wanted: list[bytes], each: set[bytes]) -> Iterator[int]:
-    """The first index of each wanted shape, and every index of those of which each one counts."""
-    if not wanted:
-        return
-    if len(wanted) < FEW and not each:
-        yield from sorted(map(shapes.index, wanted))
-        return
-    left = set(wanted)
-    for number, shape in enumerate(shapes):
-        if shape in left:
-            if shape not in each:
-                left.discard(shape)
-            yield number

@@ -75,8 +75,7 @@ def _page(document: NcclDocument, *, brief: bool) -> Iterator[Row]:
         for finding in document.findings:
             yield from _finding(finding)
             step = finding.todo or _page_of(finding.code)
-            at_head = headline(groups) or any(step == one or f" {finding.code}`" in one for one in steps)
-            if not at_head:
+            if not (headline(groups) or any(step == one or f" {finding.code}`" in one for one in steps)):
                 yield 6, "", f"next: {step}"
         yield 0, "", ""
     yield from _why(document)
