@@ -128,7 +128,7 @@ def _fabric(found: Match) -> records.Fabric:
 
 
 def _connection(found: Match) -> records.Connection:
-    """`mtu` is a number of enum ibv_mtu; the first half of a GID stands in the order of its bytes."""
+    """`mtu` is a number of enum ibv_mtu; the bytes of the first half of a GID are in network order."""
     values = found.values
     return records.Connection(int(values["index"]), 128 << int(values["mtu"]), values["prefix"] == "80FE")
 
