@@ -45,7 +45,7 @@ _KERNEL = regex(
 )
 """Source: Linux drivers/pci/pci.c, __pcie_print_link_status(). Of two links that are equally slow it names
 the upper one, and so the port above the device (pcie_bandwidth_available())."""
-_NIC_DRIVERS = ("mlx5_core", "mlx4_core", "bnxt_en", "ice", "i40e", "ionic")
+_NIC_DRIVERS = ("mlx5_core", "mlx4_core", "bnxt_en", "ice", "ionic")
 """Drivers of NICs that print that line: Linux drivers/net/ethernet, calls of pcie_print_link_status()."""
 
 
