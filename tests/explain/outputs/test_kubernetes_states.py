@@ -161,6 +161,7 @@ def test_objects_that_are_ready_are_no_problem_and_show_no_job(text: str):
         (NODES, "Ready   ", "Ready,SchedulingDisabled   "),
         (PODS, "1/1 ", "0/1 "),
         (PODS, "Running", "Pending"),
+        (PODS, "Running", "Init:0/1"),
     ],
 )
 def test_an_object_that_is_not_ready_is_not_called_so(text: str, well: str, ill: str):
@@ -170,3 +171,14 @@ def test_an_object_that_is_not_ready_is_not_called_so(text: str, well: str, ill:
 
 def test_what_a_person_wrote_is_no_state():
     assert explained("The kind: Pod is in phase: Running and its state: ready\n").answer.kind != "no-problem"
+
+
+@pytest.mark.parametrize(("state", "all_run"), [("2/2     Running  ", True), ("0/2     Init:1/2", False)])
+def test_pods_of_the_operators_run_only_if_none_is_in_init(state: str, all_run: bool):
+    table = (
+        "NAME                            READY   STATUS     RESTARTS   AGE\n"
+        f"nvidia-driver-daemonset-7xk2p   {state}   0          38m\n"
+        "network-operator-6c9d5f4b7d-8j  1/1     Running    0          41m\n"
+    )
+    sentence = explained(table).answer.sentence
+    assert ("2 pods of NVIDIA's operators, all of which run" in sentence) == all_run

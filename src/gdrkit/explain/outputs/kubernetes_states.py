@@ -25,7 +25,7 @@ def kubernetes_facts(shown: list[TextLine]) -> Iterator[KnownFact]:
 
 _POD = regex(
     r"\s*(?:[\w-]{1,60} +)?(?:nvidia-|mofed-|rdma-|gpu-operator-|network-operator-|gpu-feature-)"
-    r"[\w.-]{3,80} +(?P<ready>\d{1,3})/(?P<all>\d{1,3}) +(?P<state>[A-Z][\w:]{2,40}) +\d"
+    r"[\w.-]{3,80} +(?P<ready>\d{1,3})/(?P<all>\d{1,3}) +(?P<state>[A-Z][\w:/]{2,40}) +\d"
 )
 _RESOURCE = regex(
     r"\s*(?P<name>nvidia\.com/gpu|(?:rdma|openshift\.io)/[\w.-]{1,60}|vpc\.amazonaws\.com/efa): +"
