@@ -155,7 +155,9 @@ def test_a_missing_line_does_not_prove_anything():
     (reason,) = found.jobs[0].ranks[0].legs[0].reasons
 
     assert "does not show" in reason.text and reason.codes == ()
-    assert found.logged == LoggedKinds(nccl=True, channels=True, net=False, env=False, init=True)
+    assert found.logged == LoggedKinds(
+        nccl=True, channels=True, net=False, env=False, init=True, slurm=False
+    )
 
 
 def test_environments_are_compared_only_among_ranks_that_print_them():

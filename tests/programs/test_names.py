@@ -62,6 +62,7 @@ LABELS = {
     ("explain/outputs/readings.py", "verbs"): LINE,
     ("fabric/topology/from_nccl_log.py", "nccl"): LINE,
     ("jobs/line_counts.py", "nccl"): LINE,
+    ("jobs/wanted_lines.py", "nccl"): LINE,
     ("jobs/reasons.py", "ucx"): "a network of NCCL, as its lines name it",
     ("messages/system.py", "nccl"): TABLE,
     ("messages/faults.py", "nccl"): TABLE,

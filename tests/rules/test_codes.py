@@ -39,6 +39,8 @@ TABLES = {
     "explain/chains.py": "which cause brings another one about",
     "explain/ranking.py": "causes that weigh differently",
     "explain/products.py": "the names of products that no direct path serves",
+    "explain/outputs/pcie_links.py": "which of two codes a link's two ends show",
+    "explain/outputs/hot_plug.py": "what a cable that was moved is taken for else",
     "explain/outputs/device_files.py": "why NCCL does not list a device of sysfs",
     "explain/outputs/ucx_outputs.py": "why UCX copies, or uses TCP, where its tables show that it does",
     "jobs/gpu_names.py": "which causes a GPU's name decides",

@@ -238,8 +238,10 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
 def _half_cables(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     """RDMA devices of a Spark that carry data without the other device of their cable."""
     halves: dict[str, list[Rank]] = defaultdict(list)
-    for host in {rank.host for rank in job.ranks}:
-        ranks = [rank for rank in job.ranks if rank.host == host]
+    hosts: dict[str, list[Rank]] = defaultdict(list)
+    for rank in job.ranks:
+        hosts[rank.host].append(rank)
+    for ranks in hosts.values():
         products = [gathered.products(gathered.processes[rank.process]) for rank in ranks]
         legs = [leg for rank in ranks for leg in rank.legs if leg.carried in RDMA]
         used = {part for leg in legs for part in leg.device.split("+")}

@@ -272,8 +272,8 @@ GLOSSARY = (
     Term(
         "PCIe lanes",
         "The width of a PCIe link: x4, x8, x16. A slot may have fewer than its card. A card of 8 GT/s, "
-        "as a ConnectX-4 or ConnectX-5 (not the Ex), stays so in a faster slot: for a port of 100 Gb/s, it "
-        "needs all 16. `gdr estimate` says what a link carries.",
+        "as a ConnectX-4 or ConnectX-5 (not the Ex), stays so in a faster slot. "
+        "`gdr estimate` says what a link carries.",
         also=("lanes", "slot", "x1", "x2", "x4", "x8", "x16", "ConnectX-4", "ConnectX-5"),
         codes=("link-narrower-than-port", "link-degraded"),
     ),

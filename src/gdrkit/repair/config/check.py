@@ -76,6 +76,10 @@ def _objects(content: bytes) -> tuple[Manifest, ...]:
     return tuple(part.manifest for part in recognise(text).parts)
 
 
+IN_UTF_16 = "UTF-16, as PowerShell writes it, which many programs do not read"
+ZERO_BYTES = "zero bytes: not text, or UTF-16 without a byte order mark"
+
+
 def check(
     content: bytes, name: str, version: str = "", node: Node | None = None,
     beside: tuple[Manifest, ...] = (), *, integrated: bool = False,
@@ -90,8 +94,7 @@ def check(
         line = content[: error.start].count(b"\n") + 1
         return _unreadable(name, line, f"byte {error.start} is not valid {error.encoding.upper()}")
     if "\0" in text:
-        seen = "zero bytes: not text, or UTF-16 without a byte order mark"
-        return _unreadable(name, text[: text.index("\0")].count("\n") + 1, seen)
+        return _unreadable(name, text[: text.index("\0")].count("\n") + 1, ZERO_BYTES)
     if kind := kind_of(name, text):
         return _boot_file(kind, text, content, name, node)
     variables = assigned(text)
@@ -100,8 +103,7 @@ def check(
     expected = f"{PLAIN}; or {RENDERED}" if "{{" in text else PLAIN
     out = [_unparsable(document.fault, document.line, last, expected) for document in found.unreadable]
     if content.startswith(UTF_16):
-        seen = "UTF-16, as PowerShell writes it, which many programs do not read"
-        out.append(fault_at(1, "wrong-value", "", seen, "UTF-8", "warning"))
+        out.append(fault_at(1, "wrong-value", "", IN_UTF_16, "UTF-8", "warning"))
     every = (one for part in found.parts for one in settings_of(part.manifest.value))
     shown = variables | {name: value for _, name, value, _ in literal(every)}
     for part in found.parts:
@@ -119,8 +121,8 @@ def check(
         out += chain(islice(unread_faults(text, read, variables), MOST_FAULTS), limit_faults(text))
     if node is not None:
         out = list(_with_node(out, found, settings, node, text))
-    if integrated or (node is not None and if_missing(False, has_gb10, node)):
-        out = list(without_direct_path(out, settings))
+        integrated = integrated or if_missing(False, has_gb10, node)
+    out = list(without_direct_path(out, settings)) if integrated else out
     out += _owned(out, found, text.split("\n"))
     parts = _documents(found, settings)
     if not parts and not out:
