@@ -71,6 +71,15 @@ FILES = [
     (UDEV, 'ACTION=="add", RUN+="/sbin/modprobe x auth={}"'),
     (UDEV, 'ENV{{SECRET}}="{}", RUN+="/sbin/modprobe x"'),
     (UDEV, "ACTION==\"add\", RUN+=\"/bin/sh -c 'modprobe nvidia-peermem; curl -d k={} http://host'\""),
+    ("etc/kernel/cmdline.d/a.conf", "clevis={}"), (LOG, "[    9.0] audit: type=1123 audit(1:2): cmd={} t=1"),
+    (MODPROBE, "install a /opt/up --auth {} && modprobe --ignore-install a"),
+    (MODPROBE, "install a /opt/up --access-key={}; modprobe --ignore-install a"),
+    (MODPROBE, "install a wget --http-password={} http://host/"), (MODPROBE, "options a license_key={}"),
+    (MODPROBE, "# cifs cred={}"), (MODPROBE, "install a mount -o username=u,password2={} //h/s /m"),
+    (RC, "modprobe x; openssl rsa -passin pass:{} -in a"), (RC, "modprobe x; redis-cli -a {} ping"),
+    (RC, "modprobe x; lftp -u bob,{} host"), (POD, "+ curl 'https://host/hook?key={}'"),
+    (POD, "Set-Cookie: sid={}; Path=/"), (POD, "Proxy-Authorization: Basic {}"),
+    (DKMS, 'post_transaction="/opt/up --sign-pin {}"'), (CUFILE, '{{"auth": {{"pin": "{}"}}}}'),
     (RC, "modprobe x && curl -H 'X-Auth: {}' http://host/"), (RC, "modprobe x; openssl enc -k {} -in a"),
     (RC, "modprobe x; smbclient -U u%{} //h/s"), (RC, "modprobe x; PGPASSWORD={} psql"),
     (RC, "cryptsetup open - <<E\n{}\nE\nmodprobe x"), (RC, "modprobe x; expect -c 'send \"{}\\r\"'"),
@@ -97,6 +106,9 @@ FILES = [
 
 PATHS = [
     (POD, "https://host/v1/{}/callback nvidia-peermem"), (MODPROBE, "install a curl https://host/hooks/{}"),
+    (POD, "git clone https://{}@example.com/repository.git"), (POD, "wss://host/socket/{}"),
+    (POD, "nvidia-peermem https://{}@example.com/"), ("etc/fstab", "https://{}@example.com/ x"),
+    ("etc/fstab", "https://hooks.slack.com/services/T0/B0/{}"),
     (RC, "modprobe x; curl https://host/bot123456:{}/send"), (POD, "modprobe: wss://host/socket/{}"),
 ]  # fmt: skip
 

@@ -156,3 +156,18 @@ def test_a_file_takes_as_long_as_it_is():
         for path in KINDS:
             for text in ("a=1\n", "$(", "'", '\\"', "install a b=", "x" * 40, " #", "a,", "/a:"):
                 kept(path, text * ((1 << 18) // len(text)))
+
+
+ARGUMENTS = st.lists(
+    st.sampled_from(
+        ["iommu", "pci", "nvidia.x", "a", "x1", "quiet", "=", "=", " ", "\t", "\n", "\r", "-", "\x1c", "é"]
+    ),
+    max_size=20,
+)
+
+
+@given(ARGUMENTS.map("".join))
+def test_plain_arguments_lose_the_values_that_they_lose_among_quotation_marks(text):
+    """Words without any mark are read by one expression, others one by one."""
+    marked = '\n""'
+    assert kept("proc/cmdline", text) + marked == kept("proc/cmdline", text + marked)

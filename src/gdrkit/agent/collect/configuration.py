@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 from typing import Callable, Tuple
 
-from .kernel_arguments import defaults_of_grub, entry_of_loader, environment_of_grub, one_line
+from .kernel_arguments import (
+    arguments_in_log,
+    defaults_of_grub,
+    entry_of_loader,
+    environment_of_grub,
+    one_line,
+)
 from .kernel_log import log_in_bundle
 from .module_parameters import DROPPED, RANDOM, value_kept
 from .settings import settings_in_file
@@ -169,18 +175,15 @@ _DKMS = re.compile(
 _TEXT = rb"[\w .,:'/()+-]{0,160}"
 _POD = re.compile(_TEXT + rb"(?:nvidia.peermem|ib_register_peer|nvidia_p2p|mellanox ofed)" + _TEXT)
 _DEVICE = re.compile(rb"hca_id:.*|[ \t].*")
-_PROCESS = re.compile(rb"(?m)^(?P<name>[ \t]+Name[ \t]+: \S+) [^\n]*")
+_PROCESS = re.compile(rb"(?m)^(?P<name>[ \t]+Name[ \t]+: \S+ )[^\n]*")
+"""`nvidia-smi -q`: a process may have its arguments in its name."""
 _VITAL = re.compile(rb"(?m)^(?P<name>\s*\[(?!PN\]|EC\])[A-Z][A-Z0-9]\][^:\n]{0,64}: )[^\n]*")
+"""lspci(8): of vital product data, the numbers of the part stay; its owner may write the others."""
 
 
-def _vital_data_dropped(data: bytes) -> bytes:
-    """lspci(8): of vital product data, the numbers of the part stay; its owner may write the others."""
-    return _VITAL.sub(rb"\g<name>" + DROPPED, data)
-
-
-def _processes_named(data: bytes) -> bytes:
-    """`nvidia-smi -q`: a process may have its arguments in its name."""
-    return _PROCESS.sub(rb"\g<name> " + DROPPED, data)
+def _behind(pattern: "re.Pattern[bytes]") -> _Reduce:
+    """Drops what stands behind the name in each of these lines."""
+    return lambda data: pattern.sub(rb"\g<name>" + DROPPED, data)
 
 
 _KINDS: Tuple[Tuple["re.Pattern[str]", _Reduce], ...] = tuple(
@@ -200,8 +203,8 @@ _KINDS: Tuple[Tuple["re.Pattern[str]", _Reduce], ...] = tuple(
         (r"(?:sos_commands/kernel/)?dmesg|sos_commands/logs/journalctl.*", log_in_bundle),
         (r"sos_commands/kernel/dkms_status", _only(_DKMS)),
         (r"sos_commands/infiniband/ibv_devinfo.*", _only(_DEVICE)),
-        (r"sos_commands/gdr/nvidia-smi_-q.*", _processes_named),
-        (r"sos_commands/pci/lspci.*", _vital_data_dropped),
+        (r"sos_commands/gdr/nvidia-smi_-q.*", _behind(_PROCESS)),
+        (r"sos_commands/pci/lspci.*", _behind(_VITAL)),
         (r"var/log/fabricmanager\.log", _only(_FABRIC)),
         (r"var/log/pods/.+", _only(_POD)),
         (r"proc/driver/nvidia/params", _by_line(_driver_line)),
@@ -219,9 +222,9 @@ _KINDS: Tuple[Tuple["re.Pattern[str]", _Reduce], ...] = tuple(
 
 
 def without_unread(path: str, data: bytes) -> bytes:
-    """The content of a file without what no rule reads; the same, if it is of no kind that is known here.
-    `path`: relative to the root."""
+    """The content of a file without what no rule reads; of one of no kind that is known here, without the
+    values of kernel arguments alone. `path`: relative to the root."""
     for pattern, reduced in _KINDS:
         if pattern.fullmatch(path):
             return reduced(data)
-    return data
+    return arguments_in_log(data)

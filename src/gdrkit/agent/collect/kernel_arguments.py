@@ -46,9 +46,11 @@ _KEPT = (
 _BY_KERNEL = re.compile(rb"""(?<!\S)""" + _KEPT + rb"""(?:"[^"\n]*(?:"|\Z|(?=\n))|[^\s"])+""")
 _BY_GRUB = re.compile(rb"""(?<!\S)""" + _KEPT + rb"""(?:\\?"[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^\s"'])+""")
 """Other words, in which quotation marks protect blanks: kernel/params.c, next_arg(), and grub-script."""
+_NAMED = rb"(?![\w.+-]{0,64}?(?:" + RANDOM.pattern + rb"))[\w.+-]{1,64}="
 _BARE = re.compile(
-    rb"(?<!\S)" + _KEPT + rb"((?!" + RANDOM.pattern + rb")[\w.+-]{1,64}=)?[^\s\"'\\;$`]+(?!\S)"
+    rb"(?<!\S)" + _KEPT + rb"(?!" + _NAMED + rb"(?!\S))(" + _NAMED + rb")?[^\s\"'\\;$`]+(?!\S)"
 )
+"""Others without a mark, of which a name with an empty value stays."""
 _MARKS = re.compile(rb"[\"'\\;$`]")
 _SAID = re.compile(rb"(?:[^\"';`\\\n]|\\(?![\"'\n]))+")
 """What is left out of a value: all but what GRUB and the shell act on, and quotation marks."""
@@ -74,10 +76,13 @@ def _argument(found: re.Match[bytes]) -> bytes:
         return word
     if option and value_kept(option["parameter"], value.strip(b"\"'\\;")):
         return word
+    if not _NAME.fullmatch(name.lstrip(b"\"'\\")):
+        return _emptied(word)
     if PLAIN.fullmatch(value.strip(b"\"'\\;")):
         return word
-    named = _NAME.fullmatch(name.lstrip(b"\"'\\")) and not RANDOM.search(name)
-    return (name if named else _emptied(name)) + b"=" + _emptied(value)
+    if RANDOM.search(name):
+        return _emptied(word)
+    return name + b"=" + _emptied(value)
 
 
 def _emptied(value: bytes) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from .configuration import without_unread
-from .kernel_arguments import arguments_in_log
 from .module_parameters import DROPPED
 
 NEVER_OPENED = "a private key: never opened"
@@ -73,7 +72,7 @@ _PASSWORD_CHARACTERS = 512
 _END_OF_ADDRESS = re.compile(rb"[\s\"'<>]|\Z")
 """A password in an address goes on to the last @, which it may hold itself."""
 
-_URL = re.compile(
+_USER_IN_URL = re.compile(
     rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>(?=[^\s/:@]{0,512}\d)[^\s/:@]{16,512})(?=@)",
     re.IGNORECASE,
 )
@@ -127,13 +126,14 @@ def is_private(path: str) -> bool:
 
 def without_secrets(data: bytes, path: str = "") -> bytes:
     """The text with the values of secrets replaced. `path`: the file that it is of, relative to the root."""
-    data = arguments_in_log(without_unread(path, data))
+    data = without_unread(path, data)
     if not _HINT.search(data.lower()):
         return _WELL_KNOWN.sub(DROPPED, data)
     data = _PRIVATE_KEY.sub(DROPPED, data)
     data = _HASH.sub(DROPPED, data)
     data = _without_values(data, *_PATTERNS)
-    data = _URL.sub(_without_tokens, _without_passwords(data))
+    data = _without_values(_without_passwords(data), _USER_IN_URL, _WEBHOOK)
+    data = _URL.sub(_without_tokens, data)
     return _WELL_KNOWN.sub(DROPPED, data)
 
 

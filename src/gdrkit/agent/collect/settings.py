@@ -60,9 +60,9 @@ def _of_setting(text: bytes) -> bytes:
 
 def shown(name: bytes, value: bytes) -> bytes:
     """A variable's value, or what stands for it."""
-    forms = (_VALUE, _PLACES)
+    forms = [_VALUE, _PLACES]
     if _FREE.search(name):
-        forms = (_NUMBER_OF_KEY, _NUMBER_OF_KEY) if name.endswith(b"KEY") else (_PLACES, _ADDRESS)
+        forms = [_NUMBER_OF_KEY] if name.endswith(b"KEY") else [_PLACES, _ADDRESS]
     kept = _COMMENT.split(value, 1)[0]
     if kept.strip() and not (any(form.fullmatch(kept) for form in forms) and not RANDOM.search(kept)):
         return DROPPED
