@@ -298,71 +298,59 @@ def without_result(machines: Iterable[TextMachine], failing: QuotedLine | None) 
     )
 
 
+def _perhaps(fact: KnownFact, what: str, *now: str, others: Iterable[RankedCause] = ()) -> Answer:
+    """Nothing that failed, but what may be a fault: what a fact shows, what to do, and which codes it may
+    have."""
+    line = QuotedLine(fact.line or 1, fact.text)
+    sentence = f"{NO_FAILURE_SHOWN}: {what}{fact.value}."
+    return plain(AnswerKind.SEVERAL, sentence, lines=(line,), now=now, others=tuple(others))
+
+
 def _slow(fact: KnownFact) -> Answer:
     """A port that is slower than those that it may be compared with: it may be so on purpose."""
     code = "port-slower-than-others"
     title, todo = code_page(code)
-    return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: {fact.value}.",
-        lines=(QuotedLine(fact.line or 1, fact.text),),
-        now=(" ".join(todo.split()),),
-        others=(RankedCause(code, title, fact.line),),
-    )
+    return _perhaps(fact, "", " ".join(todo.split()), others=(RankedCause(code, title, fact.line),))
 
 
 def _slow_host(fact: KnownFact) -> Answer:
     """Machines that are slower than the others: whether they, their peers or the way between is the reason,
     their rates do not show."""
-    return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: a machine that is slower than the others: {fact.value}.",
-        lines=(QuotedLine(fact.line or 1, fact.text),),
-        now=(
-            "Repeat its run with another peer: if it stays slow, run `gdr doctor` on it. `gdr fleet doctor"
-            " FOLDER` names what differs from the others, such as a port's rate, a link or its errors.",
-        ),
+    return _perhaps(
+        fact,
+        "a machine that is slower than the others: ",
+        "Repeat its run with another peer: if it stays slow, run `gdr doctor` on it. `gdr fleet doctor"
+        " FOLDER` names what differs from the others, such as a port's rate, a link or its errors.",
     )
 
 
 def _flapping(fact: KnownFact) -> Answer:
     """A link that the kernel saw go down several times: who took it down, its lines do not show."""
-    return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: a link that did not stay up: {fact.value}.",
-        lines=(QuotedLine(fact.line or 1, fact.text),),
-        now=(
-            "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"
-            " module and its errors. Clean or exchange the cable, then the module, then use another port of"
-            " the switch, and see whether it goes on. A job that meets it may end with retry-exceeded.",
-        ),
+    return _perhaps(
+        fact,
+        "a link that did not stay up: ",
+        "If nobody moved its cable or restarted its switch: `sudo mlxlink -d <device> -m -c` shows the"
+        " module and its errors. Clean or exchange the cable, then the module, then use another port of"
+        " the switch, and see whether it goes on. A job that meets it may end with retry-exceeded.",
     )
 
 
 def _slow_gpu(fact: KnownFact, cleared: Set[str]) -> Answer:
     """GPU memory that a NIC reaches, but far more slowly than the host's."""
     left = [code for code in BETWEEN_GPU_AND_NIC if code not in cleared]
-    return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: the direct path works, but slowly. perftest measured {fact.value}.",
-        lines=(QuotedLine(fact.line or 1, fact.text),),
-        now=(
-            "Run `gdr doctor` on that machine: it judges the way between the GPU and this NIC, and"
-            " `gdr topo` names the nearest NIC of each GPU.",
-        ),
-        others=tuple(RankedCause(code, code_page(code)[0], None) for code in left),
+    return _perhaps(
+        fact,
+        "the direct path works, but slowly. perftest measured ",
+        "Run `gdr doctor` on that machine: it judges the way between the GPU and this NIC, and"
+        " `gdr topo` names the nearest NIC of each GPU.",
+        others=(RankedCause(code, code_page(code)[0], None) for code in left),
     )
 
 
 def _below(fact: KnownFact) -> Answer:
     """A run that is slower than such machines are; its GPUs are theirs."""
-    return plain(
-        AnswerKind.SEVERAL,
-        f"{NO_FAILURE_SHOWN}: a low rate, of which the GPU is not the cause. nccl-tests measured"
-        f" {fact.value}.",
-        lines=(QuotedLine(fact.line or 1, fact.text),),
-        now=(f"{COMPARE} {FIND_OUT}",),
-    )
+    what = "a low rate, of which the GPU is not the cause. nccl-tests measured "
+    return _perhaps(fact, what, f"{COMPARE} {FIND_OUT}")
 
 
 def _lossy(fact: KnownFact) -> Answer:

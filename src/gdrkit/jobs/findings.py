@@ -15,7 +15,16 @@ from gdrkit.jobs.diagnostics import findings_of
 from gdrkit.jobs.distance_steps import with_distance_steps
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
-from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
+from gdrkit.jobs.job import (
+    JobError,
+    JobFinding,
+    JobPart,
+    LegReason,
+    LogPosition,
+    Rank,
+    Status,
+    ranks_by_host,
+)
 from gdrkit.jobs.setting_advice import LEVEL, setting_advice
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.mnnvl.consumer import MNNVL
@@ -205,12 +214,9 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     """Devices that NCCL lists on a host without using them in a channel there, though it uses others and has
     a rank for each: fewer ranks use fewer of them by design. Of a host whose ranks the log does not show
     whole, nothing is known to be absent."""
-    hosts: dict[str, list[Rank]] = defaultdict(list)
-    for rank in job.ranks:
-        hosts[rank.host].append(rank)
     if job.expected is not None and not job.at_least and job.expected > len(job.ranks):
         return
-    hosts = {host: ranks for host, ranks in hosts.items() if not _is_cut(ranks)}
+    hosts = {host: ranks for host, ranks in ranks_by_host(job.ranks).items() if not _is_cut(ranks)}
     idle: dict[tuple[str, ...], list[tuple[str, int, LogPosition]]] = defaultdict(list)
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
@@ -238,10 +244,7 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
 def _half_cables(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     """RDMA devices of a Spark that carry data without the other device of their cable."""
     halves: dict[str, list[Rank]] = defaultdict(list)
-    hosts: dict[str, list[Rank]] = defaultdict(list)
-    for rank in job.ranks:
-        hosts[rank.host].append(rank)
-    for ranks in hosts.values():
+    for ranks in ranks_by_host(job.ranks).values():
         products = [gathered.products(gathered.processes[rank.process]) for rank in ranks]
         legs = [leg for rank in ranks for leg in rank.legs if leg.carried in RDMA]
         used = {part for leg in legs for part in leg.device.split("+")}

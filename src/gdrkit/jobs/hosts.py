@@ -16,7 +16,16 @@ from gdrkit.formats.plural import plural
 from gdrkit.formats.regex import regex
 from gdrkit.jobs.document import NAMED, NcclDocument
 from gdrkit.jobs.gpu_names import OF_HARDWARE
-from gdrkit.jobs.job import HostPath, JobFinding, Leg, LegDirection, LoneSetting, Rank, ShortNicList
+from gdrkit.jobs.job import (
+    HostPath,
+    JobFinding,
+    Leg,
+    LegDirection,
+    LoneSetting,
+    Rank,
+    ShortNicList,
+    ranks_by_host,
+)
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 from gdrkit.programs.setting_codes import codes_of
@@ -51,9 +60,7 @@ class JobHosts(Struct, frozen=True, kw_only=True):
 
 def by_host(document: NcclDocument) -> tuple[JobHosts, ...]:
     """The hosts in groups of equal ones, what to act on first."""
-    ranks: dict[str, list[Rank]] = defaultdict(list)
-    for rank in (rank for job in document.jobs for rank in job.ranks):
-        ranks[rank.host].append(rank)
+    ranks = ranks_by_host(rank for job in document.jobs for rank in job.ranks)
     groups: dict[tuple[HostPath, tuple[str, ...], LegDirection], list[tuple[str, int, int]]] = defaultdict(
         list
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -135,6 +137,14 @@ class JobPart(Struct, kw_only=True):
         """Whether ranks have one number in several communicators, as where groups of a job overlap."""
         numbers = [rank.rank for rank in self.ranks if rank.rank is not None and rank.communicator]
         return len(set(numbers)) < len(numbers)
+
+
+def ranks_by_host(ranks: Iterable[Rank]) -> dict[str, list[Rank]]:
+    """Ranks by their host, "" where no line shows it; hosts and ranks in their order."""
+    found: dict[str, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        found[rank.host].append(rank)
+    return found
 
 
 class JobFinding(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from gdrkit.catalogue import Code
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.hosts import names
-from gdrkit.jobs.job import JobPart, LogPosition, Rank, SharedNics, ShortNicList
+from gdrkit.jobs.job import JobPart, LogPosition, Rank, SharedNics, ShortNicList, ranks_by_host
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.log_records import OVER_NETWORK
 from gdrkit.programs.nccl.settings import selects
@@ -26,10 +26,7 @@ UNLISTED: tuple[Code, ...] = ("port-down", "rdma-device-not-in-container", "hca-
 def short_nic_lists(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[ShortNicList, ...]:
     """The hosts whose list lacks names of the list that most hosts have. Where half of several hosts have a
     shorter one, they are machines of another kind."""
-    ranks: dict[str, list[Rank]] = defaultdict(list)
-    for job in jobs:
-        for rank in job.ranks:
-            ranks[rank.host].append(rank)
+    ranks = ranks_by_host(rank for job in jobs for rank in job.ranks)
     lists = {host: found for host, own in ranks.items() if (found := _listed(gathered, own)) and host}
     kinds = Counter(frozenset(found) for found in lists.values())
     if len(kinds) < 2:
@@ -82,9 +79,7 @@ def shared_nics(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[Share
     are not in the logs could only share more."""
     found: dict[tuple[int, tuple[str, ...], str], list[tuple[LogPosition, str]]] = defaultdict(list)
     for job in jobs:
-        hosts: dict[str, list[Rank]] = defaultdict(list)
-        for rank in job.ranks if not job.on_one_host else ():
-            hosts[rank.host].append(rank)
+        hosts = {} if job.on_one_host else ranks_by_host(job.ranks)
         for host, ranks in hosts.items():
             listed = _listed(gathered, ranks)
             gpus = len({rank.gpu for rank in ranks} - {""})

@@ -16,7 +16,7 @@ from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.document import NcclDocument
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.hosts import GOES, SLOWER, host_path, names
-from gdrkit.jobs.job import HostPath, HostsWithoutDmabuf, JobPart, Rank
+from gdrkit.jobs.job import HostPath, HostsWithoutDmabuf, JobPart, Rank, ranks_by_host
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.report.terminal import Row
 
@@ -31,9 +31,7 @@ def without_dmabuf(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> tuple[Ho
 
 
 def _of_job(gathered: GatheredRanks, job: JobPart) -> list[HostsWithoutDmabuf]:
-    ranks: dict[str, list[Rank]] = defaultdict(list)
-    for rank in job.ranks:
-        ranks[rank.host].append(rank)
+    ranks = ranks_by_host(job.ranks)
     processes = {host: [gathered.processes[name] for name in _names(own)] for host, own in ranks.items()}
     shown = {host: _offers(own) for host, own in processes.items() if host}
     having = [host for host, offers in shown.items() if offers]

@@ -31,6 +31,8 @@ Effect = Literal["failure", "state", "follows", "aside", "harmless"]
 """What a message without a code stands for: a failure of something else than the direct path, the state of a
 pod for which its log has the reason, a failure that follows from an error of another process, what decides
 nothing about GPU memory and the network, or no problem."""
+DECIDES_NOTHING = "decides nothing about GPU memory and the network"
+"""How a message says so of what is aside."""
 
 
 class Meaning(Struct, frozen=True):

@@ -182,7 +182,7 @@ _VITAL = re.compile(rb"(?m)^(?P<name>\s*\[(?!PN\]|EC\])[A-Z][A-Z0-9]\][^:\n]{0,6
 
 
 def _behind(pattern: "re.Pattern[bytes]") -> _Reduce:
-    """Drops what stands behind the name in each of these lines."""
+    """Drops what follows the name in each of these lines."""
     return lambda data: pattern.sub(rb"\g<name>" + DROPPED, data)
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from gdrkit.facts.verbs_kernel import VERBS_MODULES
 from gdrkit.formats.regex import regex
-from gdrkit.messages.message import Meaning
+from gdrkit.messages.message import DECIDES_NOTHING, Meaning
 
 MOST_LINES = 100_000
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -33,7 +33,6 @@ _ROOM = (
     " none, boot with pci=realloc"
 )
 _FOR_BAR, _FOR_VFS = f"Turn on {_ROOM}", f"Turn on SR-IOV and {_ROOM}"
-_NOTHING = "that decides nothing about GPU memory and the network"
 
 
 def region_meanings(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Meaning]]:
@@ -86,7 +85,8 @@ def _without_vfs(address: str, kind: str) -> Meaning:
         )
         return Meaning(words, f"{_FOR_VFS}, or ask for fewer VFs. Then set sriov_numvfs again")
     of = f"{address} ({kind})" if kind else address
-    return Meaning(f"The virtual functions of {of} have no PCI address space; {_NOTHING}", _FOR_VFS, "aside")
+    words = f"The virtual functions of {of} have no PCI address space; that {DECIDES_NOTHING}"
+    return Meaning(words, _FOR_VFS, "aside")
 
 
 def _of_region(address: str, name: str, rest: str, kind: str) -> Meaning:
@@ -108,4 +108,5 @@ def _of_region(address: str, name: str, rest: str, kind: str) -> Meaning:
         return Meaning(words, f"{_FOR_BAR}. Then run `gdr doctor`", after=("bar1-small",))
     words = f"The kernel found no PCI address space for {name} of {address}{f' ({kind})' if kind else ''}"
     todo = f"`lspci -tv` shows what {address} is, and what is below it. For one of them: {_FOR_BAR}"
-    return Meaning(f"{words}; if that concerns neither a GPU nor a NIC, {_NOTHING}", todo, "aside")
+    words += f"; if that concerns neither a GPU nor a NIC, that {DECIDES_NOTHING}"
+    return Meaning(words, todo, "aside")

@@ -11,11 +11,10 @@ from itertools import islice
 
 from gdrkit.catalogue import CODES
 from gdrkit.formats.slurm_tables import JobEnd, NodeState, slurm_states
-from gdrkit.messages.message import Meaning
+from gdrkit.messages.message import DECIDES_NOTHING, Meaning
 from gdrkit.messages.process_ends import OF_SIGNAL
 from gdrkit.messages.terminations import JOB_TIME, NODE_FAILED, SLURM_MEMORY
 
-NOTHING = "decides nothing about GPU memory and the network"
 _OWN = "gdrkit: "
 """How the reasons begin that a nightly run of gdrkit gives: docs/nightly.md."""
 _REASONS = {
@@ -77,7 +76,7 @@ def _of_nodes(nodes: list[NodeState]) -> tuple[int, Meaning]:
     judge = f"gdr fleet doctor '{listed}'" if {"[", ","} & set(listed) else f"gdr doctor ssh://{listed}"
     judges = f"`{judge}` judges the path between GPU memory and the network"
     if not reasons:
-        words = f"Slurm gives {listed} {'no ' if barred else ''}jobs; that {NOTHING}"
+        words = f"Slurm gives {listed} {'no ' if barred else ''}jobs; that {DECIDES_NOTHING}"
         todo = f"`sinfo -R` prints why. {judges}" if barred else judges
         return (barred or nodes)[0].line, Meaning(words, todo, "aside")
     reasons.sort(key=_rank)
@@ -89,7 +88,7 @@ def _by_reason(nodes: list[NodeState], judges: str) -> tuple[str, str]:
     kinds: dict[str, list[str]] = {}
     for one in nodes:
         kinds.setdefault(_begin(one) or one.reason, []).append(one.nodes)
-    alone = "" if _OWN in kinds else f"; that alone {NOTHING}"
+    alone = "" if _OWN in kinds else f"; that alone {DECIDES_NOTHING}"
     words, todo = [], []
     for begin, names in list(kinds.items())[:MOST_REASONS]:
         where = ",".join(dict.fromkeys(names[:MOST_NODES]))
@@ -130,10 +129,10 @@ def _of_job(found: JobEnd) -> Meaning:
         return JOB_TIME
     log = "`gdr nccl LOG` reads in the job's log what carried its data, and what failed first"
     if (todo := OF_SIGNAL.get(str(number))) is not None:
-        words = f"A task was ended by signal {number} ({_SIGNAL_NAMES[number]}); that {NOTHING}"
+        words = f"A task was ended by signal {number} ({_SIGNAL_NAMES[number]}); that {DECIDES_NOTHING}"
         return Meaning(words, f"{todo}. {log}", "follows")
     if found.code or number:
         what = f"signal {number}" if number else f"exit code {found.code}"
-        words = f"A task ended with {what}; that {NOTHING}: why, only its output says"
+        words = f"A task ended with {what}; that {DECIDES_NOTHING}: why, only its output says"
         return Meaning(words, f"Paste the output of the task into `gdr explain`. {log}", "aside")
-    return Meaning(f"Slurm reports no failure of this job; that {NOTHING}", log, "aside")
+    return Meaning(f"Slurm reports no failure of this job; that {DECIDES_NOTHING}", log, "aside")
