@@ -276,3 +276,20 @@ def test_a_rate_that_half_of_a_cable_carries_names_both_devices(log, capsys):
     assert "NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0" in shown and "half of a cable" in shown
     assert main(["nccl", log(nccl_tests("11.96", "NVIDIA H100 80GB HBM3"))]) == 3
     assert "half of a cable" not in capsys.readouterr().out
+
+
+REFUSED = (
+    "[E1125 21:41:03.701912248 socket.cpp:1023] [c10d] The client socket has timed out after 60000ms while "
+    "trying to connect to (gpu-a01, 29500).\n"
+)
+
+
+def test_a_log_that_ends_before_nccl_starts_has_the_answer_of_explain(log, capsys):
+    """pytorch/pytorch issue 105782: torchrun does not reach its store."""
+    assert main(["nccl", log(REFUSED)]) == 3
+    shown = capsys.readouterr().out
+    assert shown.startswith("unknown  no line of NCCL")
+    assert "does not reach the store of rank 0" in " ".join(shown.split())
+
+    assert main(["nccl", log("epoch 1: loss 2.31\n")]) == 3
+    assert len(capsys.readouterr().out.strip().splitlines()) == 1

@@ -65,3 +65,17 @@ def test_a_command_of_which_the_text_shows_a_part_counts_half(typed: set[str], w
     code = "peermem-stub"
     deciding = next(row for row in rule_of(code).reported_by if "dmesg" in row.command)
     assert _weight(code, line, deciding, typed) == weight
+
+
+DISABLED = "gpu03:3101:3188 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+
+
+def test_a_command_that_shows_many_unlikely_causes_does_not_come_before_that_of_the_likeliest():
+    """NVIDIA/nccl issue 1537: `lsmod` decides what nine of ten have; `gdr probe verbs` shows four others."""
+    found = explained(DISABLED)
+    assert found.question is not None
+    assert found.question.command.startswith("lsmod")
+    assert found.answer.others[0].code in {code for one in found.question.answers for code in one.codes}
+
+    after = explained("$ lsmod | grep -E 'peer_?mem'\nnvidia_peermem  16384  0\n" + DISABLED)
+    assert after.question is not None and not after.question.command.startswith("lsmod")

@@ -11,7 +11,10 @@ from gdrkit.formats.utf_16 import MARKS, in_utf_8
 
 if TYPE_CHECKING:
     from gdrkit.cli.long_text import CutText
+    from gdrkit.explain.explanation import Explanation
     from gdrkit.explain.lines.transcript import Gap
+    from gdrkit.jobs.pasted import PastedJob
+    from gdrkit.repair.config.fault import CheckedFile
 
 LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is read whole, and its most lines. A kernel log has a few MB and some 10,000 lines, and
@@ -66,27 +69,9 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(_joined(arguments))
 
-    from gdrkit.cli.explained import LogReader, checked_file, with_faults, with_rates
     from gdrkit.cli.explained_exit import combined_exit_code
-    from gdrkit.cli.files import STDIN, shown
-    from gdrkit.explain.explain import explain
-    from gdrkit.explain.outputs.pasted_host import PastedHost
-    from gdrkit.formats.log_store import without_frames
 
-    content, gap = read_text(options.file)
-    if b"apiVersion" not in content[:START_BYTES]:  # what fields of a manifest quote stays quoted
-        content = without_frames(content)
-    name = shown(STDIN if _is_text(options.file) else options.file)
-    host = PastedHost(content, gap=gap)
-    log = LogReader(content, name, gap)
-    explanation = explain(host, log)
-    file = checked_file(content, name, host.lines, explanation)
-    job = log.job
-    explanation = with_rates(with_faults(explanation, file, content), host)
-    if job is not None:
-        from gdrkit.cli.pasted_nics import with_left_out
-
-        explanation = with_left_out(explanation, host, job)
+    explanation, job, file = explained(options.file)
     if options.quiet:
         pass
     elif options.json:
@@ -106,6 +91,31 @@ def main(arguments: list[str]) -> int:
             page += f"\nThe job of the log\n{words}"
         write(page, styled=terminal)
     return combined_exit_code(explanation, job, file)
+
+
+def explained(argument: str) -> tuple[Explanation, PastedJob | None, CheckedFile | None]:
+    """The explanation of a text, the job of a log in it that decides something, and what `gdr config check`
+    finds in it. Raises TargetError if there is no text."""
+    from gdrkit.cli.explained import LogReader, checked_file, with_faults, with_rates
+    from gdrkit.cli.files import STDIN, shown
+    from gdrkit.explain.explain import explain
+    from gdrkit.explain.outputs.pasted_host import PastedHost
+    from gdrkit.formats.log_store import without_frames
+
+    content, gap = read_text(argument)
+    if b"apiVersion" not in content[:START_BYTES]:  # what fields of a manifest quote stays quoted
+        content = without_frames(content)
+    name = shown(STDIN if _is_text(argument) else argument)
+    host = PastedHost(content, gap=gap)
+    log = LogReader(content, name, gap)
+    explanation = explain(host, log)
+    file = checked_file(content, name, host.lines, explanation)
+    explanation = with_rates(with_faults(explanation, file, content), host)
+    if log.job is not None:
+        from gdrkit.cli.pasted_nics import with_left_out
+
+        explanation = with_left_out(explanation, host, log.job)
+    return explanation, log.job, file
 
 
 OF_A_JOB = "`gdr nccl` reads all logs of a job at once: files, folders and patterns"

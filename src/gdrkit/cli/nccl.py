@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         terminal = colours()
         words = text(report, rank=options.rank, every=options.all, colour=terminal, width=text_width())
         if report.verdict.state == "unknown" and not report.logged.channels and len(files) == 1:
-            words += _half_of_cable(files[0], colour=terminal)
+            words += _otherwise(files[0], colour=terminal)
         if options.node:
             words += _against_node(options.node, report, colour=terminal)
         write(words, styled=terminal)
@@ -98,23 +98,23 @@ def _check_one_job(files: tuple[str, ...]) -> None:
         )
 
 
-def _half_of_cable(file: str, *, colour: bool) -> str:
-    """What to do where a log without a channel has a rate that half of a cable of a DGX Spark carries."""
-    from gdrkit.cli.explain import read_text
+def _otherwise(file: str, *, colour: bool) -> str:
+    """What `gdr explain` finds in a log that has nothing of NCCL to judge; "" if it finds nothing either."""
+    from gdrkit.cli.explain import explained
     from gdrkit.cli.files import STDIN
-    from gdrkit.cli.pasted_halves import half_of
-    from gdrkit.explain.outputs.pasted_host import PastedHost
-    from gdrkit.jobs.text import STYLES
-    from gdrkit.report.terminal import render
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.explain.explanation import AnswerKind
+    from gdrkit.explain.text import text
 
     if file == STDIN:  # it is read
         return ""
-    content, gap = read_text(file)
-    answer = half_of(PastedHost(content, gap=gap))
-    if answer is None:
+    try:
+        explanation, job, _ = explained(file)
+    except TargetError:
         return ""
-    rows = [(0, "head", "Next"), *((2, "", step) for step in answer.now), (2, "", answer.sentence)]
-    return render(rows, STYLES, colour=colour, width=text_width())
+    if job is not None or explanation.answer.kind in (AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
+        return ""
+    return text(explanation, colour=colour, width=text_width())
 
 
 def _against_node(target: str, report: NcclDocument, *, colour: bool) -> str:

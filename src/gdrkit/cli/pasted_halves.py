@@ -41,25 +41,19 @@ LARGE_BYTES = 65536
 
 
 def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text without a failure; if a rate in it is what half of a cable of a DGX Spark
-    carries, with that as its answer."""
+    """The explanation of a text without a failure; if it names a DGX Spark, and a rate in it is what half of
+    a cable carries, with that as its answer."""
     answer = explanation.answer
     known = (fact for machine in explanation.machines for fact in machine.known)
     of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
     low = of_ports or BELOW_SPARKS in answer.sentence
     if not (low or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
         return explanation
-    found = half_of(text)
-    return explanation if found is None else structs.replace(explanation, answer=found)
-
-
-def half_of(text: PastedHost) -> Answer | None:
-    """That a rate is what half of a cable of a DGX Spark carries; None if none is, or if the text names no
-    such machine."""
     if not any(SPARK.search(f"{line.host} {line.text}") for line in text.lines):
-        return None
+        return explanation
     found = ((host.machine, rate) for host in text.machines() for rate in _halves(host))
-    return next((_answer(machine, rate) for machine, rate in found), None)
+    answer = next((_answer(machine, rate) for machine, rate in found), answer)
+    return structs.replace(explanation, answer=answer)
 
 
 def _halves(host: PastedHost) -> Iterator[MachineRate]:

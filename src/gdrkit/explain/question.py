@@ -26,7 +26,8 @@ def question(
 ) -> Question | None:
     """The command that best distinguishes the likely causes of all open lines; None if nothing is open.
 
-    Each cause counts by its weight (code: weight), and a command by the causes that it would show."""
+    Each cause counts by its weight (code: weight), and a command by the causes that it would show: one that
+    shows four unlikely ones leaves the likeliest open."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
         if any(rule_of(found.code).permanent for found in machine.established):
@@ -38,7 +39,7 @@ def question(
                 key = fill(deciding.command, line.subject), machine.name
                 if key[0] in typed:
                     continue  # the text shows its output
-                weight = _weight(code, line, deciding, typed) * (1 + weights[code])
+                weight = _weight(code, line, deciding, typed) * weights[code]
                 scores[key] = scores.get(key, 0) + weight
     if not scores:
         return None
