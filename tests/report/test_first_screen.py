@@ -11,7 +11,7 @@ from gdrkit.diagnosis import diagnose, node_of, report_on
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
 from gdrkit.formats.expectation import parse
-from gdrkit.report.answers import answers, works
+from gdrkit.report.answers import answers, first_screen, works
 from gdrkit.report.causes import deciding, first_cause
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import COMMAND, render, wrapped
@@ -63,7 +63,7 @@ COUNTS = {
     "gpu-gone": "7 of 7 GPUs reach their NIC directly over dma-buf.",
     "rail-down": "7 of 8 GPUs reach their NIC directly over dma-buf; GPU 7 (0000:df:00.0) does not.",
     "ofed-rebuilt": "0 of 1 GPU reaches its NIC directly.",
-    "h200-vm": "0 of 2 GPUs reach their NIC directly.",
+    "h200-vm": "0 of 2 GPUs reach a NIC directly.",
     "dgx-os-5-nv-peer-mem": "Not known for 8 of 8 GPUs whether they reach their NIC directly.",
     "no-gpu": "No GPU reaches a NIC directly.",
     "display-card": "8 of 8 GPUs reach their NIC directly over dma-buf; GPU 1 (0000:27:00.0) can never do "
@@ -85,7 +85,7 @@ def test_without_a_known_gpu_an_unknown_node_claims_nothing():
 def test_gpus_of_three_states_are_counted_apart():
     def gpus(state: State, numbers: range) -> tuple[GpuSection, ...]:
         return tuple(
-            GpuSection(gpu=f"g{n}", device="", path="dmabuf", state=state, blocked_by=(), counts=True)
+            GpuSection(gpu=f"g{n}", device="mlx5_0", path="dmabuf", state=state, blocked_by=(), counts=True)
             for n in numbers
         )
 
@@ -384,3 +384,12 @@ def test_commands_name_what_was_judged_and_none_is_offered_that_knows_nothing():
     """A bug report of a GeForce has no RDMA devices, which the ceilings need."""
     assert "`gdr estimate node.tar.gz` shows the ceilings" in answer(diagnosed("zgx-3285"), "Now")
     assert "gdr estimate" not in answer(diagnosed("geforce-desktop"), "Now")
+
+
+@pytest.mark.parametrize("node", ["gpu-operator-waits", "talos"])
+def test_what_fails_for_certain_comes_before_what_is_not_known(node: str):
+    screen = first_screen(diagnosed(node))
+    assert screen.state is State.UNKNOWN
+    assert not screen.title.startswith("Not known") and screen.title.endswith(".")
+    assert [label for label, _ in screen.reasons][:2] == ["Found", "Direct"]
+    assert dict(screen.reasons)["Direct"].startswith("Not known for")

@@ -57,10 +57,15 @@ class FirstScreen(Struct, frozen=True):
 
 
 def first_screen(report: Report, target: str = "") -> FirstScreen:
-    """Does it work, why not, what now. Where nothing is to be done, that comes first, and then why the
-    answer is no. `target` is what the commands name."""
+    """Does it work, why not, what now. What fails for certain comes before what is not known, and where
+    nothing is to be done, that comes before why the answer is no. `target` is what the commands name."""
     what_now, direct = now(report, first_cause(report), target), works(report)
     why = tuple(reasons(report))
+    if (found := failed_all_the_same(report)) is not None:
+        title, _, here = _plain(found).partition("; here: ")
+        title = f"{title}." if here else title
+        why = (*((("Found", here),) if here else ()), ("Direct", direct), *why)
+        return FirstScreen(report.verdict.state, title, why, what_now, report.ask)
     if report.verdict.state is not State.IMPOSSIBLE or not what_now.startswith("Nothing:"):
         return FirstScreen(report.verdict.state, direct, why, what_now, report.ask)
     fails = report.modprobe is not None and report.modprobe.loaded is False and _has_modprobe(report)
@@ -95,8 +100,6 @@ def answers(report: Report, target: str = "") -> Iterator[Row]:
 def reasons(report: Report) -> Iterator[tuple[str, str]]:
     """What is wrong, each with its label: what the next boot takes away comes before a warning."""
     after = lost_at_boot(report)
-    if (found := failed_all_the_same(report)) is not None:
-        yield "Found", _plain(found)
     if after is not None:
         yield "But", boot_sentence(report, after)
     label, why = reason(report)
@@ -132,6 +135,8 @@ def works(report: Report) -> str:
     noun = "GPU" if many == 1 else "GPUs"
     gained = gain(report.consumers[report.verdict.consumer].path)
     verb = gained.one if many == 1 else gained.many
+    if not any(gpu.device for gpu in counted):  # there may be no NIC at all
+        verb = re.sub(r"\b(?:its|their) NIC\b", "a NIC", verb)
     if len(unknown) == many:
         return f"Not known for {many} of {many} {noun} whether {'it' if many == 1 else 'they'} {verb}."
     paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
