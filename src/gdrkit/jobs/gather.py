@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from gdrkit.facts.gpu_ids import is_consumer_name
 from gdrkit.jobs.job import Leg, LegDirection, LogPosition, Rank
 from gdrkit.jobs.line_counts import LogUnit, Tally, TallyEntry
 from gdrkit.programs.nccl import log_records as nccl_records
@@ -186,11 +187,12 @@ class GatheredRanks:
         return len({one.host for one in self.processes.values()} - {""}) < 2
 
     def products(self, process: JobProcess) -> frozenset[str]:
-        """The names of a process's GPUs; in a log of one host those that any line names."""
-        named = process.all(nccl_records.GpuName)
-        if not named and self._is_of_one_host:
-            named = self.around.all(nccl_records.GpuName)
-        return frozenset(one.product for one in named)
+        """The names of a process's GPUs; in a log of one host those that any line names. Of several hosts,
+        a list of GeForce cards alone is taken for all: it excludes nothing, and puts one cause first."""
+        if named := process.all(nccl_records.GpuName):
+            return frozenset(one.product for one in named)
+        around = frozenset(one.product for one in self.around.all(nccl_records.GpuName))
+        return around if self._is_of_one_host or all(map(is_consumer_name, around)) else frozenset()
 
     def names(self, name: str) -> dict[int, str]:
         """The names of network devices by index, from the process itself or another one on its host."""

@@ -84,7 +84,7 @@ class ReasonFinder:
         codes = left_by(reason.codes, products)
         text = reason.text
         if codes != reason.codes and codes[0] in OF_HARDWARE:
-            text = f"{text}; the log names its GPU: {', '.join(sorted(products))}"
+            text = f"{text}; the log names {', '.join(sorted(products))}"
         return replace(reason, text=text, codes=codes)
 
     def refused(self, process: JobProcess) -> Iterator[LegReason]:
