@@ -140,3 +140,32 @@ def test_an_error_beside_it_comes_first():
     assert (
         answered(f"{GB10}$ modprobe nvidia-peermem\n{stub}" + perftest("109.03")).cause == "gpu-integrated"
     )
+
+
+BRIEF_LINK = (
+    "$ ip -br link\nenP7s7        UP    4c:bb:47:2c:00:01 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enp1s0f0np0   UP    4c:bb:47:2c:00:02 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enp1s0f1np1   DOWN  4c:bb:47:2c:00:03 <NO-CARRIER,BROADCAST,MULTICAST,UP>\n"
+    "enP2p1s0f0np0 UP    4c:bb:47:2c:00:04 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enP2p1s0f1np1 DOWN  4c:bb:47:2c:00:05 <NO-CARRIER,BROADCAST,MULTICAST,UP>\n"
+)
+RDMA_LINK = (
+    "$ rdma link\nlink roceP2p1s0f0/1 state ACTIVE physical_state LINK_UP netdev enP2p1s0f0np0\n"
+    "link roceP2p1s0f1/1 state DOWN physical_state DISABLED netdev enP2p1s0f1np1\n"
+    "link rocep1s0f0/1 state ACTIVE physical_state LINK_UP netdev enp1s0f0np0\n"
+)
+
+
+@pytest.mark.parametrize("text", [PORTS, BRIEF_LINK, RDMA_LINK])
+def test_ports_of_one_cable_give_the_names_that_nccl_needs(text: str):
+    """Those of NVIDIA/dgx-spark-playbooks, nccl: the interface that begins with enp1, not enP2p1."""
+    _, devices, interface = answered(text).now
+    assert devices.startswith("- `NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0`")
+    assert interface.startswith("- `NCCL_SOCKET_IFNAME=enp1s0f0np0`")
+
+
+@pytest.mark.parametrize("text", [PORTS, BRIEF_LINK, RDMA_LINK])
+def test_ports_of_which_one_half_is_down_or_that_are_no_sparks_give_none(text: str):
+    half = [line for line in text.splitlines(keepends=True) if "P2p1s0f0" not in line]
+    for other in ("".join(half), text.replace("p1s0", "p129s0")):
+        assert not any("NCCL_SOCKET_IFNAME" in step for step in answered(other).now)

@@ -101,8 +101,7 @@ def changeable_first(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         return found
     sure = (one for one in found if one.sureness is not Sureness.POSSIBLE)
     first = next((one for one in sure if is_on_every_path(one.code)), found[0])
-    raised = structs.replace(first, weight=found[0].weight)
-    return (raised, *(one for one in found if one is not first))
+    return (structs.replace(first, weight=found[0].weight), *(one for one in found if one is not first))
 
 
 APART = "Paste the outputs of each machine under its name, or of one machine alone: gdr explain reads each."
