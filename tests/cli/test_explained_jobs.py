@@ -155,3 +155,31 @@ def test_nics_that_a_setting_leaves_out_are_open_where_the_text_lists_them(both,
 
 def test_nics_that_no_output_lists_leave_the_answer_as_it_is(both):
     assert both(on_few_nics(large_job(2), TWO))[1][1]["answer"]["kind"] == "working"
+
+
+SPARK = """\
+#  Rank  0 Group  0 Pid  41233 on spark-a device  0 [000f:01:00] NVIDIA GB10
+#  Rank  1 Group  0 Pid  38817 on spark-b device  0 [000f:01:00] NVIDIA GB10
+spark-a:41233:41233 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
+spark-a:41233:41240 [0] NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB enp1s0f1np1:192.168.100.10<0>
+spark-a:41233:41240 [0] NCCL INFO Using network IB
+spark-a:41233:41240 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f1'
+spark-a:41233:41244 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0
+spark-a:41233:41244 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0
+"""
+BOTH = SPARK.replace(
+    "[0]rocep1s0f1:1/RoCE [RO]", "[0]rocep1s0f1:1/RoCE [1]roceP2p1s0f1:1/RoCE [RO]"
+) + SPARK[SPARK.index("spark-a:41233:41244") :].replace("00/0", "01/0").replace("IB/0", "IB/1")
+
+
+def test_half_of_a_cable_comes_before_the_gpu_that_nobody_can_change(both):
+    """As `gdr nccl` says it of the same log."""
+    (code, job), (same, found) = both(SPARK)
+    assert (code, job["verdict"]["state"]) == (same, "impossible")
+    assert found["answer"]["cause"] == "hca-not-selected"
+    assert found["answer"]["now"][0].startswith("NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1 on all nodes")
+
+
+def test_a_spark_that_uses_the_whole_cable_has_the_gpu_as_its_cause(both):
+    _, (_, found) = both(BOTH)
+    assert found["answer"]["cause"] == "gpu-integrated"

@@ -8,7 +8,7 @@ from gdrkit.cli.explained import with_rates
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import Answer, AnswerKind
 from gdrkit.explain.outputs.pasted_host import PastedHost
-from tests.cli.test_pasted_rates import LINK, RULER, RUN
+from tests.cli.test_pasted_rates import LINK, RULER, RUN, SPEED
 
 SUM = "[SUM]   0.00-10.00  sec   127 GBytes   {} Gbits/sec                  receiver\n"
 PORTS = (
@@ -105,3 +105,67 @@ def test_both_devices_of_the_port_in_use_are_named():
 )
 def test_other_rates_and_ports_and_machines_are_not(text: str):
     assert "half of a cable" not in answered(text).sentence
+
+
+GB10 = "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-9c0e1d2f-1111-2222-3333-444455556666)\n"
+TABLE_OF_SMI = (
+    "$ nvidia-smi\n"
+    "|   0  NVIDIA GB10                    On  |   0000000F:01:00.0 Off |                  N/A |\n"
+    "| N/A   38C    P8              4W /  N/A  | Not Supported          |      0%      Default |\n"
+)
+POWER = (
+    "$ sudo dmesg\n[    5.2] mlx5_core 0000:01:00.0: mlx5_pcie_event:299:(pid 321): Detected insufficient"
+    " power on the PCIe slot (27W).\n"
+)
+BRIEF = (
+    "$ ip -br a\nenP7s7           UP             192.168.1.40/24\nenp1s0f1np1      UP    192.168.100.10/24\n"
+)
+
+
+@pytest.mark.parametrize("beside", [SPEED.format("enp1s0f1np1"), GB10, TABLE_OF_SMI, POWER, BRIEF, PORTS])
+@pytest.mark.parametrize("prompt", ["$ ", "nvidia@spark-1afa:~$ ", "➜  ~ ", ""])
+def test_other_programs_and_any_prompt_beside_it_hide_nothing(beside: str, prompt: str):
+    run = perftest("109.03").replace("$ ", prompt, 1)
+    for text in (run + beside.replace("$ ", prompt, 1), beside.replace("$ ", prompt, 1) + run):
+        assert "half of a cable" in answered(text).sentence
+
+
+def test_a_port_of_half_the_rate_is_whole_by_ethtool_as_well():
+    slow = SPEED.format("enp1s0f1np1").replace("200000", "100000")
+    assert "half of a cable" not in answered(perftest("97.3") + slow).sentence
+
+
+def test_an_error_beside_it_comes_first():
+    stub = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+    assert (
+        answered(f"{GB10}$ modprobe nvidia-peermem\n{stub}" + perftest("109.03")).cause == "gpu-integrated"
+    )
+
+
+BRIEF_LINK = (
+    "$ ip -br link\nenP7s7        UP    4c:bb:47:2c:00:01 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enp1s0f0np0   UP    4c:bb:47:2c:00:02 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enp1s0f1np1   DOWN  4c:bb:47:2c:00:03 <NO-CARRIER,BROADCAST,MULTICAST,UP>\n"
+    "enP2p1s0f0np0 UP    4c:bb:47:2c:00:04 <BROADCAST,MULTICAST,UP,LOWER_UP>\n"
+    "enP2p1s0f1np1 DOWN  4c:bb:47:2c:00:05 <NO-CARRIER,BROADCAST,MULTICAST,UP>\n"
+)
+RDMA_LINK = (
+    "$ rdma link\nlink roceP2p1s0f0/1 state ACTIVE physical_state LINK_UP netdev enP2p1s0f0np0\n"
+    "link roceP2p1s0f1/1 state DOWN physical_state DISABLED netdev enP2p1s0f1np1\n"
+    "link rocep1s0f0/1 state ACTIVE physical_state LINK_UP netdev enp1s0f0np0\n"
+)
+
+
+@pytest.mark.parametrize("text", [PORTS, BRIEF_LINK, RDMA_LINK])
+def test_ports_of_one_cable_give_the_names_that_nccl_needs(text: str):
+    """Those of NVIDIA/dgx-spark-playbooks, nccl: the interface that begins with enp1, not enP2p1."""
+    _, devices, interface = answered(text).now
+    assert devices.startswith("- `NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0`")
+    assert interface.startswith("- `NCCL_SOCKET_IFNAME=enp1s0f0np0`")
+
+
+@pytest.mark.parametrize("text", [PORTS, BRIEF_LINK, RDMA_LINK])
+def test_ports_of_which_one_half_is_down_or_that_are_no_sparks_give_none(text: str):
+    half = [line for line in text.splitlines(keepends=True) if "P2p1s0f0" not in line]
+    for other in ("".join(half), text.replace("p1s0", "p129s0")):
+        assert not any("NCCL_SOCKET_IFNAME" in step for step in answered(other).now)

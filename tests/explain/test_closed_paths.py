@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import explained
 
 PROPRIETARY = (
@@ -54,3 +57,30 @@ def test_a_driver_for_x86_is_of_no_spark():
 
 def test_an_efa_leaves_both_closed_paths_open_to_question():
     assert explained(EFA + PROPRIETARY + NOT_LOADED + DATE).answer.kind == "several"
+
+
+GPUS = {
+    "gpu-integrated": "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-9c0e1d2f-1111)\n",
+    "gpu-consumer": "$ nvidia-smi -L\nGPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-9c0e1d2f-1111)\n",
+}
+STUB = "$ modprobe nvidia-peermem\nmodprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+CHANGEABLE = {
+    "ib-disabled-by-env": "$ env | grep NCCL\nNCCL_IB_DISABLE=1\n",
+    "port-down": "$ ibstat mlx5_0\nCA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n",
+}
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("code", CHANGEABLE)
+def test_what_can_be_changed_comes_before_a_gpu_that_cannot(gpu: str, code: str):
+    """Where it matters through host memory as well; the GPU comes after it, as what it is."""
+    found = explained(GPUS[gpu] + STUB + CHANGEABLE[code])
+    assert found.answer.cause == code
+    assert "Every such GPU is like that" in as_text(found).partition("Also proven")[2]
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_what_matters_for_the_direct_path_alone_does_not(gpu: str):
+    for beside in ("", "$ env | grep NCCL\nNCCL_NET_GDR_LEVEL=LOC\n", "$ lsmod | grep -c peermem\n0\n"):
+        found = explained(GPUS[gpu] + STUB + beside)
+        assert found.answer.cause == gpu and "Every such GPU" not in as_text(found)

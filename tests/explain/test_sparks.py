@@ -129,3 +129,5 @@ def test_steps_for_two_sparks_are_for_two_sparks(device: str, of_sparks: bool):
     assert found.cause == "rail-unreachable"
     assert any("Two DGX Sparks" in step for step in found.now) is of_sparks
     assert any("NCCL_CROSS_NIC" in step for step in found.now)
+    if of_sparks:  # the first item, with the ping that tests it
+        assert "static address" in found.now[1] and "ping -I INTERFACE" in found.now[1]

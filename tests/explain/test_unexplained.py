@@ -12,7 +12,13 @@ from gdrkit.explain.unexplained import reports_failure
 
 @pytest.mark.parametrize(
     "text",
-    ["Group     Comms     Nodes     Status  Errors", "Errors: 0", "# Errors of the test", "MAX_ERRORS=3"],
+    [
+        "Group     Comms     Nodes     Status  Errors",
+        "Errors: 0",
+        "# Errors of the test",
+        "MAX_ERRORS=3",
+        "| N/A   38C    P8              4W /  N/A  | Not Supported          |      0%      Default |",
+    ],
 )
 def test_titles_comments_and_settings_report_none(text: str):
     assert not reports_failure(TextLine(1, text, "machine"))

@@ -110,7 +110,7 @@ class LogReader:
 
     def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
         """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""
-        from gdrkit.jobs.hosts import FAR, a_setting_decides
+        from gdrkit.jobs.hosts import FAR, a_setting_decides, hardware_of
 
         found = job.log
         proven = {finding.code for finding in found.findings}
@@ -121,7 +121,8 @@ class LogReader:
             is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
             matters = finding.status != "note" and not (finding.code in FAR and a_setting_decides(found))
             if finding.status == "warning" and finding.code != DIFFERS and found.why_not_direct:
-                matters = False  # the legs that are not direct have reasons of their own
+                # the legs that are not direct have reasons of their own, which may be changed
+                matters = matters and bool(hardware_of(job.document))
             yield LoggedCause(
                 line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
                 matters=matters,
@@ -263,7 +264,7 @@ def with_rates(explanation: Explanation, text: PastedHost) -> Explanation:
     from gdrkit.cli.pasted_halves import with_half
     from gdrkit.cli.pasted_rates import with_low_rate
 
-    return with_half(with_low_rate(explanation, text), text)
+    return with_low_rate(with_half(explanation, text), text)
 
 
 def _is_all_clear(explanation: Explanation) -> bool:

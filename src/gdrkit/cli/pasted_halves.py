@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from gdrkit import catalogue
+from gdrkit.cli.pasted_rates import ethtool_speed
+from gdrkit.explain.chains import needs_no_module
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
     Answer,
@@ -30,30 +33,46 @@ from gdrkit.fabric.ceilings.interval import Interval, least
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
 from gdrkit.fabric.ceilings.ports import NetworkPort, payload
 from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GBIT_PER_S, other_half
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 
 ONE = both_ways(PcieLink(gt_per_s=32.0, width=4))
 """DGX Spark User Guide, hardware overview: each of the two links of the NIC has four lanes."""
 PORT = NetworkPort(rate_gbit_per_s=NCCL_TEST_GBIT_PER_S, link_layer="Ethernet", mtu_bytes=4096)
 BOTH = least((ONE.scaled(2.0), payload(PORT)))
+FINE = (AnswerKind.NO_PROBLEM, AnswerKind.WORKING, AnswerKind.HARMLESS)
 LARGE_BYTES = 65536
 """What perftest sends by default (perftest_parameters.h, DEF_SIZE_BW)."""
 
 
 def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text without a failure; if it names a DGX Spark, and a rate in it is what half of
-    a cable carries, with that as its answer."""
+    """The explanation of a text without a failure that somebody can mend; if it names a DGX Spark, and a rate
+    in it is what half of a cable carries, with that as its answer."""
     answer = explanation.answer
     known = (fact for machine in explanation.machines for fact in machine.known)
     of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
     low = of_ports or BELOW_SPARKS in answer.sentence
-    if not (low or answer.kind in (AnswerKind.NO_PROBLEM, AnswerKind.WORKING)):
+    if not (low or answer.kind in FINE or _is_aside(answer) or _is_lasting(explanation)):
         return explanation
     if not any(SPARK.search(f"{line.host} {line.text}") for line in text.lines):
         return explanation
     found = ((host.machine, rate) for host in text.machines() for rate in _halves(host))
     answer = next((_answer(machine, rate) for machine, rate in found), answer)
     return structs.replace(explanation, answer=answer)
+
+
+def _is_aside(answer: Answer) -> bool:
+    """Whether the answer is a message that decides nothing, such as of the power at a Spark's slot."""
+    lines = answer.lines if answer.kind is AnswerKind.ELSEWHERE else ()
+    messages = (found.message for line in lines if (found := catalogue.match(line.text)) is not None)
+    return any(one.meaning is not None and one.meaning.effect == "aside" for one in messages)
+
+
+def _is_lasting(explanation: Explanation) -> bool:
+    """Whether the answer is hardware that nobody can change, by which nothing fails."""
+    cause = explanation.answer.cause
+    fails = any(line.fails for machine in explanation.machines for line in machine.open)
+    return cause is not None and needs_no_module(cause, PEERMEM) and not fails
 
 
 def _halves(host: PastedHost) -> Iterator[MachineRate]:
@@ -63,8 +82,9 @@ def _halves(host: PastedHost) -> Iterator[MachineRate]:
     yield from (rate for rate in rates_below_sparks(host.own_lines) if rate.gb_per_s in ONE)
     rates = list(machine_rates(host.own_lines))
     for rate in rates:
-        shown = [ports[rate.device]] if rate.device in ports else [] if rate.device else ports.values()
-        slow = shown and max(port.gbit_per_s for port in shown) < NCCL_TEST_GBIT_PER_S
+        names = (rate.device,) if rate.device else tuple(ports)
+        shown = [ports[name].gbit_per_s if name in ports else ethtool_speed(host, name) for name in names]
+        slow = 0 < max(shown, default=0) < NCCL_TEST_GBIT_PER_S
         named = other_half(rate.device) or rate.test == (IPERF,)
         one_way = "Bidirectional" not in rate.test[-1] and (
             rate.size_bytes >= LARGE_BYTES or not rate.device

@@ -138,7 +138,7 @@ def _function(host: PastedHost, run: Perftest) -> NicFunction | None:
     """The device of a run, with the port and the link that the text shows; None if it shows neither."""
     node = Node(host)
     known = port_rates(node, host).get(run.device)
-    rate = known.gbit_per_s if known is not None else _speed(host, run.device)
+    rate = known.gbit_per_s if known is not None else ethtool_speed(host, run.device)
     addresses = {device.name: device.pci_address for device in if_missing((), nics, node)}
     address = addresses.get(run.device) or _address(run.device)
     link = _links(host).get(address)
@@ -153,7 +153,7 @@ def _function(host: PastedHost, run: Perftest) -> NicFunction | None:
     )
 
 
-def _speed(host: PastedHost, device: str) -> float:
+def ethtool_speed(host: PastedHost, device: str) -> float:
     """What ethtool says of the interface at the same place as a device; 0 if the text does not show it."""
     named = _NAMED.fullmatch(device)
     if named is None:

@@ -132,7 +132,7 @@ def _cause(
 ) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
-    steps = (job.steps(first.code) if job else ()) or _without_sparks(paragraphs(todo), lines)
+    steps = (job.steps(first.code) if job else ()) or _for_sparks(paragraphs(todo), lines)
     unexplained = tuple(islice(other_failures(found, machines), MAX_OTHERS))
     apart = {cause.code for failure in unexplained for cause in failure.causes} - shared(found, machines)
     return Answer(
@@ -154,11 +154,12 @@ def _cause(
     )
 
 
-def _without_sparks(steps: tuple[str, ...], lines: tuple[TextLine, ...]) -> tuple[str, ...]:
-    """The steps of a page without the items about DGX Sparks, where nothing in the text is of one."""
-    if any(SPARK.search(line.text) for line in lines):
-        return steps
-    return tuple(step for step in steps if not step.startswith("- Two DGX Sparks"))
+def _for_sparks(steps: tuple[str, ...], lines: tuple[TextLine, ...]) -> tuple[str, ...]:
+    """The steps of a page, with the item about DGX Sparks first where something in the text is of one, and
+    nowhere else."""
+    own = tuple(step for step in steps if step.startswith("- Two DGX Sparks"))
+    rest = tuple(step for step in steps if step not in own)
+    return (*rest[:1], *own * any(SPARK.search(line.text) for line in lines), *rest[1:])
 
 
 def _is_beside(

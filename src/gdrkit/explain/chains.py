@@ -9,8 +9,9 @@ from gdrkit.explain.explanation import EstablishedProblem
 from gdrkit.explain.products import CARDS, HARDWARE_CODES
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.module_name import canonical
-from gdrkit.rules.capabilities import REGISTRATION
+from gdrkit.rules.capabilities import REGISTRATION, Capability, Path
 from gdrkit.rules.rule import CauseTrait
+from gdrkit.verdict.cells import paths_closed_by
 
 BEHIND = {
     "operator-module-missing": ("module-not-found",),
@@ -66,6 +67,14 @@ def needs_no_module(code: str, module: str) -> bool:
     neither direct path."""
     permanent = code in HARDWARE_CODES and rule_of(code).permanent >= set(REGISTRATION)
     return permanent and module == PEERMEM
+
+
+def is_on_every_path(code: str) -> bool:
+    """Whether a cause that can be changed stops or slows what goes through host memory as well: it matters
+    where no direct path is possible."""
+    rule = rule_of(code)
+    hit = Capability.WIRE in rule.slows or Path.STAGED in paths_closed_by(rule.takes(""))
+    return hit and not rule.permanent
 
 
 def fails_by(code: str, codes: Iterable[str], module: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.chains import is_on_every_path, needs_no_module
 from gdrkit.explain.explanation import (
     NO_FAILURE_SHOWN,
     Answer,
@@ -20,7 +21,7 @@ from gdrkit.explain.first_steps import DECIDES, IGNORE_IT, NOT_ON_A_SPARK, parag
 from gdrkit.explain.healthy import mixed_gpus
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.efa_mapping import shows_efa
-from gdrkit.explain.ranking import is_of_a_program
+from gdrkit.explain.ranking import Candidate, is_of_a_program
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.report.pages import code_page
@@ -91,6 +92,16 @@ def _both_closed(own: list[EstablishedProblem], machine: TextMachine) -> Answer:
             *(f"- {paragraphs(code_page(code)[1])[0]}" for code in codes),
         ),
     )
+
+
+def changeable_first(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The causes, but where the first is hardware that nobody can change, one that matters there as well,
+    and that somebody can change, comes before it."""
+    if not found or not needs_no_module(found[0].code, PEERMEM):
+        return found
+    sure = (one for one in found if one.sureness is not Sureness.POSSIBLE)
+    first = next((one for one in sure if is_on_every_path(one.code)), found[0])
+    return (structs.replace(first, weight=found[0].weight), *(one for one in found if one is not first))
 
 
 APART = "Paste the outputs of each machine under its name, or of one machine alone: gdr explain reads each."

@@ -17,8 +17,8 @@ from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import cleared, decides, only_of_log, open_causes, shared_by_ranks
-from gdrkit.explain.chains import OF_A_PEER, refuses
-from gdrkit.explain.closed_paths import unless_contradicted
+from gdrkit.explain.chains import OF_A_PEER, is_on_every_path, refuses
+from gdrkit.explain.closed_paths import changeable_first, unless_contradicted
 from gdrkit.explain.explanation import (
     ASKED,
     NO_ERROR,
@@ -59,7 +59,6 @@ from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
-from gdrkit.rules.capabilities import Capability
 from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.rule import Failed, Layer, Rule, Status
 from gdrkit.verdict import judge_node
@@ -95,7 +94,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     brought = other.brings if other is not None else ()
     failing = [
         *failures((event for one in judged for event in one.events if not _is_idle(event, about)), job),
-        *(((code,), "") for code in proven if Capability.WIRE in rule_of(code).slows),
+        *(((code,), "") for code in proven if is_on_every_path(code)),
         *((line.codes, line.subject) for line in suspected if line.printed),
         *(((), "") for one in (other,) if one is not None and one.fails),
     ]
@@ -125,11 +124,11 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
 
 
 def _without_path(found: Iterable[Candidate], job: LoggedJob | None) -> tuple[Candidate, ...]:
-    """The causes, of a job that ended by an error without those of its path, which did not end it."""
+    """The causes, of a job that ended by an error without those of its path, which did not end it; what can
+    be changed comes first."""
     of_path = job.of_path if job is not None else frozenset()
-    return tuple(
-        one for one in found if not one.lines or any(line.line not in of_path for line in one.lines)
-    )
+    left = (one for one in found if not one.lines or any(line.line not in of_path for line in one.lines))
+    return changeable_first(tuple(left))
 
 
 def _compared(machines: list[TextMachine], judged: list[_JudgedMachine]) -> list[TextMachine]:

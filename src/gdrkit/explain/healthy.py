@@ -37,6 +37,7 @@ from gdrkit.explain.outputs.measured import (
     NCCL_TESTS,
     OF_A_GPU,
     OF_ANOTHER,
+    ONE_CABLE,
     PEERS,
     PERFTEST,
     PORTS,
@@ -52,6 +53,7 @@ from gdrkit.explain.outputs.measured import (
 )
 from gdrkit.explain.ranking import BETWEEN_GPU_AND_NIC, HANGS
 from gdrkit.facts import gpu_ids
+from gdrkit.facts.cable_halves import CABLES, interface_of
 from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
@@ -150,6 +152,21 @@ def _as_it_should_be(facts: Mapping[str, KnownFact], shown: Iterable[KnownFact])
     return words
 
 
+def _for_nccl(facts: Mapping[str, KnownFact]) -> tuple[str, ...]:
+    """The names that NCCL needs, where the ports are both devices of one cable of a DGX Spark."""
+    ports = facts[PORTS].value if PORTS in facts else ""
+    if not ports.endswith(ONE_CABLE):
+        return ()
+    first, second = next(one for one in CABLES if one[0] in ports or interface_of(one[0]) in ports)
+    return (
+        "For NCCL on both nodes, with the cable in the same port of both:",
+        f"- `NCCL_IB_HCA={first},{second}`: both devices of the cable; one alone is half of it. The"
+        " interface of each needs an address in a network of its own.",
+        f"- `NCCL_SOCKET_IFNAME={interface_of(first)}`: the interface of the cable, which has to have such"
+        " an address. Another one serves if all nodes reach each other over it.",
+    )
+
+
 def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> Answer | None:
     """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
     facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
@@ -177,7 +194,7 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     elif names := [name for name in HEALTHY if name in facts]:
         shown = [facts[name] for name in names]
         words = _as_it_should_be(facts, shown)
-        now = () if OF_KUBERNETES.isdisjoint(facts) else (f"{OF_JOB} {OF_NODES}",)
+        now = _for_nccl(facts) if OF_KUBERNETES.isdisjoint(facts) else (f"{OF_JOB} {OF_NODES}",)
     elif RULED_OUT in facts:
         shown = [facts[RULED_OUT]]
         words = f"it rules out {facts[RULED_OUT].value}"

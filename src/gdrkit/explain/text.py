@@ -46,6 +46,7 @@ HELPFUL = (
     "Useful input: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv or"
     " perftest, or an NCCL log with NCCL_DEBUG=INFO."
 )
+LASTING = "Every such GPU is like that, and no setting changes it."
 HEADS = {
     AnswerKind.SEVERAL: "The cause is open",
     AnswerKind.ELSEWHERE: "What the text shows",
@@ -294,13 +295,21 @@ def _established(answer: Answer) -> object:
 
     def rows(machine: TextMachine, verbose: bool) -> Iterator[Row]:
         notes = (note for note in machine.notes if verbose or not is_of_a_program(note))
+        told: set[str] = set()  # kinds of GPUs that nobody can change
         every = (*machine.established, *notes)
         for found in every if verbose else _alike_as_one(every):
             if found.code == answer.cause and not verbose and {p.line for p in found.proofs} & quoted:
                 continue
-            yield 2, "bad" if found.blocks and found not in machine.notes else "", _headline(found)
+            if lasts := found.code in CARDS and found.code != answer.cause:
+                if found.code in told:
+                    continue
+                told.add(found.code)
+            bad = found.blocks and found not in machine.notes and not lasts
+            yield 2, "bad" if bad else "", _headline(found)
             for proof in found.proofs[: None if verbose else 1]:
                 yield from _quote(proof)
+            if lasts:
+                yield 6, "", LASTING
 
     return rows
 

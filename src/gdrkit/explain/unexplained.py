@@ -29,7 +29,7 @@ _STATES_NOTHING = regex(
     r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
     r"|\s*(?:- )?[Tt]ype: +[A-Z]\w*$"
     r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"
-    r"|.*#wrong\b"
+    r"|.*#wrong\b|\| .*\| +Not Supported +\|"
 )
 """Comments, titles, legends, settings, types of conditions in Kubernetes, and fields whose value says that
 nothing is wrong: their words name failures without reporting any."""

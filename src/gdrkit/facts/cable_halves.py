@@ -21,6 +21,12 @@ def other_half(device: str) -> str:
     return next((pair[1 - pair.index(device)] for pair in CABLES if device in pair), "")
 
 
+def interface_of(device: str) -> str:
+    """The network interface of such a device: enp1s0f1np1 of rocep1s0f1. Source: what ibdev2netdev prints
+    in NVIDIA/dgx-spark-playbooks at 0db7c14, nccl."""
+    return f"en{device.removeprefix('roce')}np{device[-1:]}"
+
+
 @fact
 def halves_down(node: Node) -> tuple[RdmaPort, ...]:
     """The ports of a Spark that are not active, though another device of the same physical port is: their

@@ -189,7 +189,7 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
             yield f"`gdr codes {code}` says {LEFT if code in OF_HARDWARE else 'what to do'}"
     slow = _first(groups, *SLOWER)
     good = _first(groups, "direct", among=_mates(document, (slow,)))
-    if hardware := _hardware(document):
+    if hardware := hardware_of(document):
         if hardware not in {finding.code for finding in certain}:
             yield f"`gdr codes {hardware}` says {LEFT}"
         return
@@ -251,7 +251,7 @@ def _of_other_causes(document: NcclDocument, groups: Iterable[JobHosts], first: 
     return found
 
 
-def _hardware(document: NcclDocument) -> str:
+def hardware_of(document: NcclDocument) -> str:
     """The kind of GPU that is the first cause of all legs that are not direct; "" if another one is, or if
     no name of a GPU decides between the kinds."""
     first = {(*why.codes[:1], *(set(why.codes[1:]) & set(OF_HARDWARE))) for why in document.why_not_direct}

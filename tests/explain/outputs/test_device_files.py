@@ -34,8 +34,10 @@ def facts(text: str) -> dict[str, str]:
         FILES.format("total 0\ncrw-rw-rw- 1 root root 231, 192 Nov 12 08:11 uverbs0") + DEVICES,
         f"{PROMPT}ls /sys/class/infiniband /dev/infiniband\n/dev/infiniband:\nrdma_cm  uverbs0\n\n"
         "/sys/class/infiniband:\nmlx5_0  mlx5_1  mlx5_2  mlx5_3\n",
+        f"{FILES.format('uverbs0')}{PROMPT}ls /sys/class/infiniband\n"
+        "roceP2p1s0f0  roceP2p1s0f1  rocep1s0f0  rocep1s0f1\n",
     ],
-    ids=["names", "rows", "two folders"],
+    ids=["names", "rows", "two folders", "a domain of PCIe in names"],
 )
 def test_devices_without_a_file_are_counted_with_the_file_that_is_there(text: str):
     answer = answered(text)

@@ -55,7 +55,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
         r"\s*#bytes +#iterations|\s++(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|Picking device No"
         r"|initializing CUDA$|\* Waiting for client to connect|Listing all CUDA devices|creating CUDA Ctx"
         r"| ?Completion with error at (?:client|server)$",
-        r"-{20}|\*{20}| [A-Z][\w. ]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
+        r"-{20}|\*{20}| [A-Za-z][\w.*\t -]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
         r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating"
         r"| ?Completion with| Failed |[sr]cnt=\d",
     ),

@@ -19,7 +19,8 @@ from gdrkit.programs.nccl.settings import selects
 
 DEVICES, FILES = "/sys/class/infiniband", "/dev/infiniband"
 LACKING = "device files"
-_DEVICE = regex(r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}")
+_DEVICE = regex(r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|hns_|(?:roce|ib|iw)[Pposx][0-9a-f])\w{0,30}")
+"""Names of the kernel's drivers, and those by place: rdma-core kernel-boot/rdma_rename.c, by_pci()."""
 _UVERBS = regex(r"\buverbs\d{1,3}\b")
 _LISTED = regex(r"NCCL INFO NET/IB : Using (?P<devices>\[0\].{1,2000}?)(?:; OOB|$)")
 _USED = regex(r"\[\d{1,3}\](?P<name>[a-z][\w.-]{1,40}):\d")

@@ -13,7 +13,7 @@ from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.flow_control import flow_control_facts
 from gdrkit.explain.outputs.kubernetes_states import kubernetes_facts
 from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
-from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GB_PER_S
+from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GB_PER_S, interface_of
 from gdrkit.formats import nccl_tests, perftest
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.iperf import parse_iperf
@@ -25,6 +25,7 @@ from gdrkit.formats.regex import regex
 NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
 PORTS, DOWN, WAITING = "ports", "ports without a link", "ports that are not set up"
 RATES, SLOW = "rates of active ports", "a slower port"
+ONE_CABLE = ", which are both halves of one cable of a DGX Spark"
 UNLIKE = "; whether they are meant to differ, the text does not show"
 """How the rates end of ports that may be of one type."""
 OF_A_GPU = " from GPU memory"
@@ -323,7 +324,7 @@ def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
         rest = [port for port in shown if port.state != "active" and port.device not in active]
         value = f"active ports of {names}"
         if _is_one_cable(active, {port.device for port in rest}):
-            value, rest = f"{value}, which are both RDMA devices of one cable of a DGX Spark", []
+            value, rest = f"{value}{ONE_CABLE}", []
         yield KnownFact(PORTS, value, line.number, line.text.strip())
         waiting = [port for port in rest if port.state in LINKED]
         yield from _of_some(WAITING, "a link, but no active port, of {}", waiting, lines)
@@ -333,8 +334,10 @@ def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
 
 
 def _is_one_cable(active: set[str], rest: set[str]) -> bool:
-    """Whether ports are those of a Spark with one cable, of which both devices are active."""
-    return any(active == set(cable) and rest == set(other) for cable, other in (CABLES, CABLES[::-1]))
+    """Whether ports, by device or interface, are those of a Spark with one cable, and both halves active."""
+    known = {interface_of(one): one for cable in CABLES for one in cable}
+    active, rest = ({known.get(name, name) for name in some} for some in (active, rest))
+    return any(active == set(cable) and rest <= set(other) for cable, other in (CABLES, CABLES[::-1]))
 
 
 LINKED = ("init", "armed")

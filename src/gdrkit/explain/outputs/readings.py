@@ -80,7 +80,7 @@ def port_states(lines: Sequence[TextLine]) -> Iterator[PortState]:
         if line.typed_at not in (0, typed_at):
             (device, _), typed_at = asked_device(line.command), line.typed_at
         if found := _PATTERNS["interface"].match(line.text):
-            linked = {"RUNNING", "LOWER_UP"} & set(found["flags"].split(","))
+            linked = found["flags"] == "UP" or {"RUNNING", "LOWER_UP"} & set(found["flags"].split(","))
             yield PortState(found["netdev"], "active" if linked else "down", position)
         if line.kind not in EVIDENCE:
             continue
@@ -305,8 +305,8 @@ _PATTERNS = {
         rf"|infiniband/(?P<file>{_NAME})/ports/\d+/state:(?:\d: )?(?P<shown>{_STATE})\b)"
     ),
     "interface": regex(
-        r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
-        r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
+        r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?"
+        r"(?:: (?:flags=\d{1,6})?<| {1,20}(?=(?:UP|DOWN)\b))(?P<flags>[A-Z_,0-9-]{1,120})"
     ),
     "beside": regex(r"\s+(?:[Pp]hys(?:ical)?[ _]state|link_layer|max_mtu|Base lid|SM lid):"),
     "gid": regex(

@@ -246,12 +246,15 @@ def rail_unreachable(node: Node, path: str) -> Outcome:
     - Rails without a route between them: `NCCL_CROSS_NIC=0` keeps each channel on one rail. List the NICs
       in the same order on every node (`NCCL_IB_HCA`); a NIC in the middle of the list that only one node has
       moves all after it to another rail.
-    - Two DGX Sparks: one cable is two devices (`rocep1s0f0` and `roceP2p1s0f0`), each with a subnet of its
-      own, and both belong into `NCCL_IB_HCA`. Give both ends of a cable addresses of one subnet.
+    - Two DGX Sparks: one cable is two devices (`rocep1s0f0` and `roceP2p1s0f0`), and both belong into
+      `NCCL_IB_HCA`. In netplan, give the interface of each a static address in a subnet of its own, the
+      same subnet at both ends: `192.168.100.10/24` and `192.168.101.10/24` here, `.11` there. Link-local
+      addresses (169.254.x.x) put both devices into one subnet. Test each, from its interface to the
+      peer's: `ping -I INTERFACE ADDRESS`.
     - Cables that connect port 0 with port 1, as in a ring of three nodes: `NCCL_IB_SUBNET_AWARE_ROUTING=1`
       (NCCL 2.30.7 and newer) chooses a port in the peer's subnet; with it set `NCCL_IB_MERGE_NICS=0`.
-    - Bootstrap is another connection: `NCCL_SOCKET_IFNAME` names the one interface over which all nodes
-      reach each other, on a DGX Spark `enP7s7`.
+    - Bootstrap is another connection: `NCCL_SOCKET_IFNAME` names one interface over which all nodes reach
+      each other: between two DGX Sparks that of the cable, or `enP7s7` if a network joins them.
 
     `gdr config nccl-env` writes these settings for a node, each with its reason.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.cable_halves import halves_down
+from gdrkit.facts.cable_halves import CABLES, halves_down, interface_of
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
@@ -31,8 +31,9 @@ FORMS = ("shell", "conf", "kubernetes", "slurm")
 
 SET_INTERFACE = "`gdr config nccl-env --interface NAME` sets it"
 SPARK_INTERFACE = "enP7s7"
-"""The 10 GbE port of a DGX Spark, which NVIDIA's own script uses for bootstrap:
-github.com/NVIDIA/dgx-spark-playbooks, multi-sparks, spark_cluster_setup.py."""
+"""The 10 GbE port of a DGX Spark. In NVIDIA/dgx-spark-playbooks at 0db7c14 bootstrap uses it where a network
+joins all nodes (multi-sparks-through-switch, spark_cluster_setup.py), and between two Sparks the interface
+of their cable (nccl)."""
 
 
 def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
@@ -40,7 +41,7 @@ def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
     path = choose(request).path
     ports = known_ports(request)
     near = _near(request, ports) if ports else ()
-    found = [_interface(request), *_hcas(request, ports, near), *_gid_index(request, near)]
+    found = [_interface(request, near), *_hcas(request, ports, near), *_gid_index(request, near)]
     found += [_queue_pairs(near), *rail_settings(request, near), _level(request)]
     if path == "peermem":
         found.append(_dmabuf(request))
@@ -72,19 +73,18 @@ def _dmabuf(request: ConfigRequest) -> EnvSetting:
     return EnvSetting(name, "0", "NCCL prefers dma-buf, and does not fall back to peermem if it fails")
 
 
-def _interface(request: ConfigRequest) -> EnvSetting:
+def _interface(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> EnvSetting:
     name = "NCCL_SOCKET_IFNAME"
     if request.interface:
         return EnvSetting(
             name, f"={request.interface}", "used for bootstrap between ranks; = means exactly this name"
         )
     if has_integrated_gpu(request):
-        if ask(request, lambda node: node.exists(f"sys/class/net/{SPARK_INTERFACE}")):
-            why = "bootstrap over the network that all nodes share, not over a cable between two of them"
-            return EnvSetting(name, f"={SPARK_INTERFACE}", why)
+        cable = next((one[0] for one in CABLES if any(port.device in one for port in ports)), CABLES[0][0])
         why = (
-            "bootstrap needs the one interface over which all nodes reach each other, on a DGX Spark "
-            f"{SPARK_INTERFACE}; {SET_INTERFACE}"
+            "bootstrap needs one interface over which all nodes reach each other: between two DGX Sparks "
+            f"that of the cable, {interface_of(cable)}, or {SPARK_INTERFACE} if a network joins them; "
+            f"{SET_INTERFACE}"
         )
         return EnvSetting(name, "", why)
     why = f"NCCL prefers ib*, then any interface but lo, docker* and virbr*; {SET_INTERFACE}"
