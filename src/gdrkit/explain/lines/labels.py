@@ -21,6 +21,7 @@ from gdrkit.explain.lines.recognition import is_output
 from gdrkit.explain.lines.wrappers import DEVICES
 from gdrkit.formats.month import MONTH
 from gdrkit.formats.regex import regex
+from gdrkit.programs.nccl.log_lines import is_framed
 
 _FORMS = (
     regex(r"\[\d{1,7},(?P<rank>\d{1,7})\]<\w{1,20}>:"),
@@ -62,7 +63,7 @@ def without_labels(raw: list[str]) -> tuple[list[str], Mapping[int, str]]:
     }
     if not taken:
         return raw, {}
-    of_job = any(" NCCL " in raw[index] for index in taken)  # whose lines name the host, which has ranks
+    of_job = any(is_framed(raw[index]) for index in taken)  # whose lines name the host, which has ranks
     several = {label.machine for label in taken.values()}
     machines = {index: "" for index, line in enumerate(raw) if _OF_LAUNCHER.match(line)}
     machines |= {
