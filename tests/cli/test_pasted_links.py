@@ -49,10 +49,10 @@ def causes(found: Explanation) -> list[str]:
         (KERNEL.format("pci"), [NARROW, DEGRADED], "either its slot has no more lanes"),
         (KERNEL.format("mlx5_core") + PORT.format(8, 4), [NARROW], "0000:00:1c.4, can do no more"),
         (KERNEL.format("mlx5_core") + PORT.format(16, 4), [NARROW], "0000:00:1c.4, can do no more"),
-        (KERNEL.format("mlx5_core") + PORT.format(8, 16), [DEGRADED], "carries at most 30 Gb/s"),
+        (KERNEL.format("mlx5_core") + PORT.format(8, 16), [DEGRADED], "carries at most 31.504 Gb/s"),
         (NIC, [NARROW, DEGRADED], "either its slot has no more lanes"),
         (PORT.format(8, 4) + NIC, [NARROW], "the port above it, 00:1c.4, can do no more"),
-        (PORT.format(8, 16) + NIC, [DEGRADED], "carries at most 30 Gb/s"),
+        (PORT.format(8, 16) + NIC, [DEGRADED], "carries at most 31.504 Gb/s"),
     ],
 )
 def test_the_port_above_separates_a_slot_from_a_link_that_lost_lanes(
@@ -75,7 +75,7 @@ def test_without_the_port_the_command_that_shows_it_is_named():
 def test_the_rate_of_the_network_port_decides_whether_a_slot_matters(shown: str):
     faster = linked(shown + IBSTAT.format("Active", 100)).answer
     assert (faster.cause, faster.sureness) == (NARROW, "certain")
-    assert "at most 30 Gb/s: the port has 100 Gb/s" in faster.sentence
+    assert "at most 31.504 Gb/s, packet headers included: the port has 100 Gb/s" in faster.sentence
     assert causes(linked(shown + IBSTAT.format("Active", 25))) == []
     assert linked(shown + IBSTAT.format("Down", 100)).answer.cause != NARROW, "its rate means nothing"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.pci_path import links_to_root
+from gdrkit.facts.pci_path import kernel_gbit_per_s, links_to_root
 from tests.hardware import SERVER, SPARK, machine
 
 GPU, UP = "0000:1b:00.0", "0000:16:00.0"
@@ -53,3 +53,13 @@ def test_an_unreadable_switch_is_left_out_and_an_unreadable_device_is_not():
     device = f"{switch}/0000:17:00.0/{GPU}"
     with pytest.raises(EvidenceMissing):
         links_to_root(machine(files={f"{device}/current_link_width": "0\n"}), GPU)
+
+
+@pytest.mark.parametrize(
+    ("gt_per_s", "width", "printed"),
+    [(2.5, 1, "2.000"), (5.0, 2, "8.000"), (8.0, 4, "31.504"), (8.0, 16, "126.016"), (16.0, 16, "252.048"),
+     (32.0, 16, "504.112"), (64.0, 4, "256.000")],
+)  # fmt: skip
+def test_a_link_has_the_bandwidth_that_the_kernel_prints(gt_per_s: float, width: int, printed: str):
+    """Lines of `available PCIe bandwidth` in public kernel logs; the last two by the kernel's source."""
+    assert f"{kernel_gbit_per_s(gt_per_s, width):.3f}" == printed

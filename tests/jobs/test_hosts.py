@@ -351,3 +351,26 @@ def calls(hosts: int) -> int:
 
 def test_the_work_for_a_job_grows_with_its_ranks_and_not_with_their_square():
     assert calls(64) < 4.5 * calls(16)
+
+
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [
+        ("kubectl logs nccl-test-0", "`gdr fleet doctor --kubernetes NODE` judges the node of the pod"),
+        ("kubectl -n ml exec -it pod/nccl-test-0 -- env", "`gdr fleet doctor --kubernetes NODE` judges"),
+        ("kubectl get pod nccl-test-0", "`gdr fleet doctor --kubernetes NODE` judges the node of the pod"),
+        ("kubectl get node nccl-test-0", "`gdr doctor ssh://nccl-test-0` judges nccl-test-0"),
+        ("kubectl exec other-0 -- ssh nccl-test-0", "`gdr doctor ssh://nccl-test-0` judges nccl-test-0"),
+        ("ssh nccl-test-0", "`gdr doctor ssh://nccl-test-0` judges nccl-test-0"),
+    ],
+)
+def test_a_host_that_kubectl_names_as_a_pod_is_not_asked_over_ssh(command: str, step: str):
+    """Of Mellanox/k8s-rdma-shared-dev-plugin issue 101; a pod with hostNetwork has the name of its node."""
+    log = (
+        f"$ {command}\nnccl-test-0:41:78 [0] NCCL INFO NET/IB : No device found.\n"
+        "nccl-test-0:41:95 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
+    )
+    steps = list(next_steps(*read(log)))
+
+    assert any(one.startswith(step) for one in steps)
+    assert any("ssh://" in one for one in steps) == step.startswith("`gdr doctor ssh")

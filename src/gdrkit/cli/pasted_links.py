@@ -7,7 +7,7 @@ from msgspec import structs
 from gdrkit.explain.explanation import NO_FAILURE_SHOWN, AnswerMeaning, Explanation, Question
 from gdrkit.explain.outputs.pasted_host import PastedHost
 from gdrkit.explain.outputs.pcie_links import DEGRADED, LINKS, NARROW, ShownLink, shown_links
-from gdrkit.fabric.ceilings.links import PcieLink, both_ways
+from gdrkit.facts.pci_path import kernel_gbit_per_s
 from gdrkit.report.pages import code_page
 
 
@@ -49,19 +49,22 @@ def _why(link: ShownLink) -> str:
 
 
 def _rate(link: ShownLink) -> str:
-    """What a link carries at most: the payload of a packet is not read, and may be the greatest."""
-    carried = both_ways(PcieLink(gt_per_s=link.runs.gt_per_s, width=link.runs.width)).high_gbit_per_s
-    of_port = "a faster port is not filled, and one of up to that rate loses nothing by it"
+    """What a link carries at most, as the kernel prints it."""
+    of_port = "a faster port is not filled"
     if link.slowest_port > link.raw_gbit_per_s:
         of_port = f"the port has {link.slowest_port:g} Gb/s"
-    return f"{link.runs} carries at most {carried:.0f} Gb/s: {of_port}."
+    return f"{link.runs} carries at most {_carried(link)} Gb/s, packet headers included: {of_port}."
+
+
+def _carried(link: ShownLink) -> str:
+    return f"{kernel_gbit_per_s(link.runs.gt_per_s, link.runs.width):.3f}"
 
 
 def _question(link: ShownLink, machine: str) -> Question:
     """The command that decides."""
     command, meanings = (
         "cat /sys/class/infiniband/*/ports/*/rate",
-        {NARROW: f"a rate above {link.raw_gbit_per_s:.0f} Gb/sec"},
+        {NARROW: f"a rate above {_carried(link)} Gb/sec"},
     )
     if link.why != "slot":
         command = f"sudo lspci -vv{f' -s {link.port}' if link.port else ''}"

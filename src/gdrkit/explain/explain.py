@@ -54,6 +54,7 @@ from gdrkit.explain.platform_advice import of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import Candidate, is_foreign, is_unneeded, ranked
+from gdrkit.explain.selected_devices import of_selectors
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.uncoded_lines import other_line, stopped_first
 from gdrkit.facts.rdma import hardware_pairs, pairs
@@ -108,7 +109,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     answered = of_ports(
         answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
     )
-    answered = of_completion(of_owner(answered, text.lines), text.lines)
+    answered = of_completion(of_selectors(of_owner(answered, text.lines), text.lines), text.lines)
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(

@@ -14,6 +14,7 @@ from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.formats.regex import regex
 from gdrkit.messages.verbs_failures import failing
+from gdrkit.programs.nccl.unacknowledged import steps
 from gdrkit.report.pages import code_page
 
 _STATUS = regex(r"Failed status (?P<status>4|10|11): wr_id")
@@ -25,12 +26,16 @@ _CLIENT_CPU = regex(
 """Processors for desktops and laptops, as /proc/cpuinfo and lscpu print them. The i7 and i9 with an X at the
 end are built as those of servers."""
 
+RETRIES = "retry-exceeded"
 SOURCE = "github.com/NVIDIA/open-gpu-kernel-modules/issues/1253"
 
 
 def of_completion(answer: Answer, lines: tuple[TextLine, ...]) -> Answer:
     """An answer about a completion with an error, with the host to look at, and with its CPU as the likely
     cause where the text shows one that forwards no reads."""
+    if answer.cause == RETRIES and answer.lines:
+        others = (line.text for line in lines if line.kind in EVIDENCE)
+        return replace(answer, now=(*steps(answer.lines[0].text, answer.machine, others), *answer.now))
     found = _STATUS.search(answer.lines[0].text) if answer.lines else None
     shown = [line for line in lines if line.kind in (*EVIDENCE, "typed")]
     if found is None or not any(_GPU_MEMORY.search(line.text) for line in shown):

@@ -19,6 +19,14 @@ def raw_gbit_per_s(gt_per_s: float, width: int) -> float:
     return gt_per_s * width * ENCODING.get(gt_per_s, 128 / 130)
 
 
+def kernel_gbit_per_s(gt_per_s: float, width: int) -> float:
+    """The same as the kernel prints it: whole Mbit/s of a lane times the lanes, at 64 GT/s all bits.
+
+    Source: Linux drivers/pci/pci.c, pcie_bandwidth_available(); pci.h, PCIE_SPEED2MBS_ENC."""
+    lane = gt_per_s if gt_per_s == 64 else raw_gbit_per_s(gt_per_s, 1)
+    return int(lane * 1000) * width / 1000
+
+
 class Segment(Struct, frozen=True):
     """One link on the path: the function at its lower end, its current speed and width, the best of both
     ends."""

@@ -224,4 +224,5 @@ def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
         env=any_of(nccl_records.Variable),
         init=any_of(nccl_records.Communicator, nccl_records.Network),
         slurm=gathered.tally.failures.slurm,
+        pods=tuple(sorted({one.host for one in gathered.processes.values()} & gathered.tally.failures.pods)),
     )

@@ -1,5 +1,5 @@
 """What launchers print in the logs of a job: torchrun's tables, which name the process that failed first,
-and lines of Slurm."""
+lines of Slurm, and commands of kubectl."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ SLURM = (b"slurmstepd: ", b"srun: ", b"SLURM_")
 _LABELLED = regex(rb"\s{0,4}\d{1,5}: +[^\s:]{1,255}:\d{1,10}:\d{1,10} \[", re.ASCII)
 """How `srun --label` prints a line of NCCL: src/common/write_labelled_message.c."""
 
+_KUBECTL = regex(rb"\bkubectl\b[^\n|]{0,200}?\b(?:logs|exec|pods?)\b(?P<words>[^\n|]{0,400})")
+MOST_PODS = 1000
+
+
+def pods_named(text: bytes) -> set[str]:
+    """The words, names of pods among them, of commands of kubectl about a pod."""
+    found = (one["words"].partition(b" -- ")[0].split() for one in _KUBECTL.finditer(text))
+    return {word.rpartition(b"/")[2].decode("utf-8", "replace") for words in found for word in words}
+
 
 class FailureTables(Struct):
     """The lines of these tables, by their positions in the tally."""
@@ -27,6 +36,7 @@ class FailureTables(Struct):
     section: int = -1
     left: int = 0  # lines that the last table of this section may still have
     slurm: bool = False
+    pods: set[str] = set()
 
     def feed(self, chunk: bytes, base: int) -> None:
         """Keep the lines of tables; one may begin in a chunk and end in another. `base`: where the chunk
@@ -34,6 +44,8 @@ class FailureTables(Struct):
         if not self.slurm:
             labelled = _LABELLED.match(chunk, chunk.find(b"\n") + 1)
             self.slurm = labelled is not None or any(mark in chunk for mark in SLURM)
+        if b"kubectl" in chunk and len(self.pods) < MOST_PODS:
+            self.pods |= pods_named(chunk)
         self.left = self.left if base >> 40 == self.section else 0
         self.section = base >> 40
         if not self.left and MARK not in chunk:
@@ -49,6 +61,7 @@ class FailureTables(Struct):
         """Add what another tally has."""
         self.lines.update(other.lines)
         self.slurm = self.slurm or other.slurm
+        self.pods |= other.pods
 
     def first(self) -> Iterator[FirstFailure]:
         """The process that failed first, by the first table that says why; else by the first table."""

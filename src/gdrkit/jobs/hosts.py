@@ -196,12 +196,13 @@ def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator
     causes = {code for why in document.why_not_direct for code in why.codes or ("",)}
     if not slow or (causes and causes <= unset.keys()):
         return
-    if _POD.search(slow) and any(NOT_IN_POD in why.codes for why in document.why_not_direct):
+    is_pod = slow in document.logged.pods or _POD.search(slow) is not None
+    if is_pod and any(NOT_IN_POD in why.codes for why in document.why_not_direct):
         yield (
             "a pod has the RDMA devices that it asks for, and no others: `gdr config container --form "
             "kubernetes` writes the resource and IPC_LOCK, `gdr config check POD.yaml` judges yours"
         )
-    yield _judge(slow, good, slurm=document.logged.slurm)
+    yield _judge(slow, good, slurm=document.logged.slurm, is_pod=is_pod)
     if rest := _of_other_causes(document, groups, slow):
         yield f"the same for {names(rest)}: the path or its causes are others there"
 
@@ -223,10 +224,10 @@ def nic_list_step(one: ShortNicList) -> str:
     )
 
 
-def _judge(slow: str, good: str, *, slurm: bool) -> str:
+def _judge(slow: str, good: str, *, slurm: bool, is_pod: bool) -> str:
     """The one way to judge a host, beside a good one if there is one, that fits who runs the job: the name
     of a pod is not that of its node."""
-    if _POD.search(slow):
+    if is_pod:
         node = f"`kubectl get pod {slow} -o wide`"
         return f"`gdr fleet doctor --kubernetes NODE` judges the node of the pod, which {node} names"
     why = f"compares {slow} with {good}" if good else f"judges {slow}"

@@ -268,6 +268,7 @@ class LoggedKinds(Struct, frozen=True, kw_only=True):
     env: bool
     init: bool
     slurm: bool  # lines of srun or slurmstepd
+    pods: tuple[str, ...] = ()  # hosts that commands of kubectl name as pods
 
 
 class DiagnosticStatement(Struct, frozen=True, kw_only=True):

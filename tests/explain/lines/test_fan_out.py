@@ -182,3 +182,16 @@ def test_a_reason_of_slurm_is_of_the_nodes_in_its_row(command: str, row: str, no
 def test_what_slurm_says_of_a_node_is_not_of_the_machine_that_asks():
     lines = read(f"[root@login1 ~]# sinfo -R\nREASON  USER  TIMESTAMP  NODELIST\n{DRAINED}\n")
     assert [line.host for line in lines] == ["login1", "login1", "gpu-b[017,221]"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (["------- gpu[01-04] -------", "x", "------- gpu05 -------"], ["gpu[01-04]", "gpu05"]),
+        (["gpu01 | CHANGED | rc=0 >>", "x", "gpu02.example.org | FAILED | rc=1 >>"], ["gpu01", "gpu02"]),
+        (["[1] 10:00:00 [SUCCESS] gpu01", "[2] 10:00:01 [FAILURE] gpu02 Exited"], ["gpu01", "gpu02"]),
+        (["--- step1 ---", "--- 10.0.0.2 ping statistics ---", "| a | CHANGED |"], []),
+    ],
+)
+def test_what_is_a_header_in_one_line(lines: list[str], names: list[str]):
+    assert list(group_headers(lines).values()) == names

@@ -17,16 +17,22 @@ from gdrkit.formats.regex import regex
 
 RULERS = ("-" * 15, "-" * 16)
 """Above and below the names of a group: of clush, and of dshbak."""
-_PART = r"[\w.-]{0,80}(?:\[[\d,-]{1,2000}\][\w.-]{0,80}){0,3}"
-_GROUP = regex(rf"(?P<nodes>(?=\w){_PART}(?:,(?=\w){_PART}){{0,200}})(?: \(\d{{1,6}}\))?")
+PART = r"[\w.-]{0,80}(?:\[[\d,-]{1,2000}\][\w.-]{0,80}){0,3}"
+_GROUP = regex(rf"(?P<nodes>(?=\w){PART}(?:,(?=\w){PART}){{0,200}})(?: \(\d{{1,6}}\))?")
 """Names, folded as Slurm does, and how many they are."""
+_HEADER = regex(
+    rf"-{{3,40}} (?P<group>(?=\w){PART}) -{{3,40}}"
+    r"|(?P<ansible>[A-Za-z][\w.-]{0,80}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} >>"
+    r"|\[\d{1,6}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?P<pssh>[A-Za-z][\w.-]{0,80})(?: .{1,80})?"
+)
+"""Names in one line: folded as above, or of one machine, as ansible and pssh print them."""
 _DOMAIN = regex(r"\.[A-Za-z][\w.-]*(?=,|$)")
-_LABEL = regex(rf"(?P<nodes>(?=\w){_PART}): ?(?P<rest>.*)")
+_LABEL = regex(rf"(?P<nodes>(?=\w){PART}): ?(?P<rest>.*)")
 """What pdsh, `clush` and `clush -L` print before each line."""
 
 _DRAINED = regex(
     r".{1,400}? {2,80}[\w.-]{1,40} {1,40}\d{4}-\d\d-\d\dT[\d:]{8} {1,40}"
-    rf"(?P<nodes>(?=\w){_PART}(?:,(?=\w){_PART}){{0,200}})"
+    rf"(?P<nodes>(?=\w){PART}(?:,(?=\w){PART}){{0,200}})"
 )
 """A row of `sinfo -R`: the reason, the user, the time and the nodes. Source: Slurm, sinfo(1)."""
 
@@ -53,16 +59,22 @@ def group_headers(raw: Sequence[str]) -> Mapping[int, str]:
     """The names of each group, by the index of their line."""
     found: dict[int, str] = {}
     last = -1  # the ruler below the names before: one line of output may be between it and the next one
+    headers = {at: one for at, line in enumerate(raw) if (one := _HEADER.fullmatch(line.rstrip()))}
+    folded = any("[" in (one["group"] or "") for one in headers.values())
+    for index, one in headers.items():
+        if folded or not one["group"]:  # a name alone between dashes may head anything
+            found[index] = names(next(filter(None, one.groups())))
     for index in range(len(raw) - 2):
-        if (
-            index <= last
-            or raw[index].rstrip() not in RULERS
-            or raw[index].rstrip() != raw[index + 2].rstrip()
-        ):
+        if index <= last or not is_ruler(raw[index]) or raw[index].rstrip() != raw[index + 2].rstrip():
             continue
         if group := _GROUP.fullmatch(raw[index + 1].strip()):
             found[index + 1], last = names(group["nodes"]), index + 2
     return found
+
+
+def is_ruler(line: str) -> bool:
+    """Whether a line is one of those above and below names."""
+    return line.rstrip() in RULERS
 
 
 def names(nodes: str) -> str:

@@ -7,7 +7,7 @@ their neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -54,7 +54,7 @@ class _Kind(Struct):
     met: int = 0
 
 
-def novel(raw: Sequence[str]) -> Iterable[int]:
+def novel(raw: Sequence[str]) -> Sequence[int]:
     """The indices of the lines that are kept, in order."""
     if len(raw) <= SHORT_LINES:
         return range(len(raw))

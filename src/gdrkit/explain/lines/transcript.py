@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from gdrkit.explain.lines import line as lines_of
 from gdrkit.explain.lines.attribution import QUOTED_POST, Attribution
-from gdrkit.explain.lines.fan_out import command_there, drained, group_headers, labelled
+from gdrkit.explain.lines.fan_out import command_there, drained, group_headers, is_ruler, labelled
 from gdrkit.explain.lines.forms import form_of
+from gdrkit.explain.lines.labels import together, without_labels
 from gdrkit.explain.lines.novel_lines import novel
 from gdrkit.explain.lines.recognition import is_output
 from gdrkit.explain.lines.rejoined import rejoined
@@ -83,7 +84,8 @@ class _LineClassifier:
         self.command, self.typed_at = "", 0
         self.fenced = self.advice = self.blank = self.listing = False
         self.form: int | None = None  # the output that the line before is part of
-        self.wrapped_by = ""  # the machine that a wrapper of the current line names
+        self.label = ""  # the machine that the label of the current line names
+        self.wrapped_by = ""  # the machine that a wrapper of it names
         self.quotation: _LineClassifier | None = None  # of the quoted lines that the current one is among
         self.sent, self.there = "", ""  # the last command, and what it ran on many machines
         self.there_at = 0  # its line
@@ -92,14 +94,19 @@ class _LineClassifier:
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(lines_of.quoted_by_arrows(text.split("\n")))
+        raw, labels = without_labels(raw)
         raw, moved = rejoined(lines_of.without_common_time(raw))
         self.fenced = is_manifest(raw) or lines_of.begins_in_code(raw)
         groups = group_headers(raw)
-        rulers = {index + side for index in groups for side in (-1, 1)}
+        rulers = {
+            at for index in groups for at in (index - 1, index + 1) if any(map(is_ruler, raw[at : at + 1]))
+        }
         found: list[TextLine] = []
-        for index in sorted({*novel(raw), *groups}) if groups else novel(raw):
+        kept = sorted({*novel(raw), *groups}) if groups else novel(raw)
+        for index in together(kept, labels):
             if index in moved or index in rulers:
                 continue
+            self._labelled(labels.get(index, ""))
             number, whole = index + 1, raw[index]
             if index >= self.gap.after:
                 number += self.gap.lines
@@ -119,11 +126,16 @@ class _LineClassifier:
             found += [replace(line, text=part) for part in self._parts(line)]
         prose = any(line.kind == "prose" for line in found)
         names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
-        for line in found:
+        for line in sorted(found, key=lambda line: line.number) if labels else found:
             name = names[line.author]
             yield line if line.host or not name else replace(line, host=name)
 
     # -- commands that ran on many machines --------------------------------------------------------------
+
+    def _labelled(self, machine: str) -> None:
+        """Set the machine that the label of the next line names: an output ends with the lines of one."""
+        if machine != self.label:
+            self.label, self.listing, self.blank, self.form = machine, False, False, None
 
     def _group(self, number: int, name: str) -> Iterator[TextLine]:
         """Begin what a group of machines printed, and end what the one before did."""
@@ -191,7 +203,7 @@ class _LineClassifier:
             self.wrapped_by, text = label
             return text
         found = unwrap(text, fenced=self.fenced)
-        self.wrapped_by = found.host or drained(text, self.sent)
+        self.wrapped_by = found.host or drained(text, self.sent) or self.label
         return found.text
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
@@ -252,4 +264,4 @@ class _LineClassifier:
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""
         sent = self.attribution.sent_to(self.command)
-        return self.group or (self.attribution.machine if sent is None else sent)
+        return self.label or self.group or (self.attribution.machine if sent is None else sent)

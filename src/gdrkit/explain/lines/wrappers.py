@@ -89,7 +89,7 @@ _DATE = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}"
 _REST = r"(?P<rest>\S.*)"
 _PROGRAM = r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: "
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
-_DEVICES = (
+DEVICES = (
     r"(?:mlx|ib\d|eth\d|en[ops]\d|bnxt|irdma|roce|rdma|GPU ?\d|[Rr]ank ?\d|cuda|CUDA|nv|[Ss]tep|H?CA_?\d)"
 )
 """What begins a name that is not a machine's, although a number and a colon follow."""
@@ -118,7 +118,7 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, str]], str]], ...] = (
     (rf"{_LEVEL}:[\w.]{{1,60}}:{_REST}", _inside),
     (rf"\[?(?:pod/)?[a-z0-9][\w./-]{{2,120}}(?:\[[\w-]{{1,60}}\])?\]? ?[|\u203a>\]]:? +{_REST}", _inside),
     (rf"[a-z0-9][a-z0-9.-]{{1,80}}-[a-z0-9]{{5,10}} [a-z][a-z0-9-]* {_REST}", _inside),
-    (rf"(?P<host>(?!{_DEVICES})[A-Za-z][\w.-]*\d[\w.-]{{0,60}}): +{_REST}", _inside),
+    (rf"(?P<host>(?!{DEVICES})[A-Za-z][\w.-]*\d[\w.-]{{0,60}}): +{_REST}", _inside),
     (rf"\s*(?:L?\d{{1,7}}\s*[:|)\]]|\d{{1,7}}\t|#\d+ \d+\.\d+)\s*{_REST}", _inside),
     (rf"[-+] ?{_REST}", _inside),
     (r"\s*\|\s*`{0,3}(?P<rest>[^|`]+?)`{0,3}\s*\|", _inside),

@@ -304,7 +304,9 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
 
     What to do: Find the first error of all ranks, then check the port counters at both ends. A longer
     NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor error 81) would point to ACS or an
-    IOMMU instead.
+    IOMMU instead. If the line has GIDs that begin with `fe80`, which NCCL prints for RoCE alone, find the
+    INDEX of type RoCE v2 with an IPv4 address (`show_gids`), test it between the two hosts by `ib_write_bw
+    -d DEVICE -x INDEX`, and set NCCL_IB_GID_INDEX to it.
 
     Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable). Or the
     peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
