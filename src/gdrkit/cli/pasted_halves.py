@@ -46,8 +46,8 @@ LARGE_BYTES = 65536
 
 
 def with_half(explanation: Explanation, text: PastedHost) -> Explanation:
-    """The explanation of a text without a failure that somebody can mend; if it names a DGX Spark, and a rate
-    in it is what half of a cable carries, with that as its answer."""
+    """The explanation of a text without a failure that somebody can mend; if it names a DGX Spark, and a
+    rate in it is what half of a cable carries, with that as its answer."""
     answer = explanation.answer
     known = (fact for machine in explanation.machines for fact in machine.known)
     of_ports = any(fact.name == DOWN and fact.value in answer.sentence for fact in known)
