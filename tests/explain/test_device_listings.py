@@ -32,7 +32,6 @@ ENDS = "\t\tLnkCap:\tPort #2, Speed {}GT/s, Width x{}\n\t\tLnkSta:\tSpeed {}, Wi
         (GPU, "32GT/s", "x8 (downgraded)", "x8 of x16"),
         (NIC, "32GT/s", "x16", ""),
         (NIC, "32GT/s (ok)", "x16 (ok)", ""),  # pciutils before 3.8
-        (GPU, "2.5GT/s (downgraded)", "x16", ""),  # an idle GPU lowers its speed
     ],
 )
 def test_one_end_of_a_link_leaves_the_slot_and_both_prove_it(device: str, speed: str, width: str, seen: str):
