@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.cli.pasted_links import with_link
 from gdrkit.explain.explain import explain
-from gdrkit.explain.explanation import Explanation
+from gdrkit.explain.explanation import AnswerKind, Explanation
 from gdrkit.explain.outputs.pasted_host import PastedHost
 
 KERNEL = (
@@ -94,3 +94,35 @@ def test_a_gpu_that_is_idle_is_none_with_the_numbers_of_classes_either():
     listed = NIC.replace("Ethernet controller: Mellanox", "3D controller [0302]: NVIDIA Corporation")
     idle = listed.replace("8GT/s, Width x4 (downgraded)", "2.5GT/s (downgraded), Width x16")
     assert causes(linked(idle)) == []
+
+
+IDLE = (
+    "00:01.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] Device 14db (prog-if 00 [Normal decode])\n"
+    "{bus}"
+    "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1, Exit Latency L1 <64us\n"
+    "\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width {width}\n"
+    "01:00.0 {below}\n"
+    "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM L0s L1, Exit Latency L0s <512ns, L1 <16us\n"
+    "\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width {width}\n"
+)
+BUS = "\tBus: primary=00, secondary=01, subordinate=01, sec-latency=0\n"
+A6000 = "VGA compatible controller: NVIDIA Corporation GA102GL [RTX A6000] (rev a1)"
+
+
+@pytest.mark.parametrize("bus", [BUS, ""], ids=["whole", "grep"])
+def test_the_port_above_an_idle_gpu_is_the_end_of_the_same_link(bus: str):
+    answer = linked(IDLE.format(bus=bus, below=A6000, width="x16")).answer
+
+    assert answer.kind is AnswerKind.NO_PROBLEM
+    assert "has all 16 lanes, and runs at 2.5 of 16 GT/s, as an idle GPU's does" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("below", "width"),
+    [(A6000, "x4 (downgraded)"), (f"Ethernet controller: {MELLANOX}", "x16")],
+    ids=["lanes", "nic"],
+)
+def test_an_idle_gpu_has_all_its_lanes_and_a_nic_is_never_idle(below: str, width: str):
+    answer = linked(IDLE.format(bus=BUS, below=below, width=width)).answer
+
+    assert answer.cause == DEGRADED

@@ -32,7 +32,6 @@ ENDS = "\t\tLnkCap:\tPort #2, Speed {}GT/s, Width x{}\n\t\tLnkSta:\tSpeed {}, Wi
         (GPU, "32GT/s", "x8 (downgraded)", "x8 of x16"),
         (NIC, "32GT/s", "x16", ""),
         (NIC, "32GT/s (ok)", "x16 (ok)", ""),  # pciutils before 3.8
-        (GPU, "2.5GT/s (downgraded)", "x16", ""),  # an idle GPU lowers its speed
     ],
 )
 def test_one_end_of_a_link_leaves_the_slot_and_both_prove_it(device: str, speed: str, width: str, seen: str):
@@ -150,3 +149,16 @@ def test_the_name_that_nccl_prints_counts_like_one_that_is_set():
 def test_without_a_list_of_devices_or_where_one_is_found_nothing_is_decided():
     assert explained(SET.format("mlx5_0") + NONE).answer.cause is None
     assert explained(DEVICES.format(SET.format("mlx5_0"))).answer.cause is None
+
+
+def test_a_product_line_is_proven_by_the_line_that_lists_the_card():
+    """The rule looks for its name in the kernel's log as well, where it is not."""
+    log = "$ sudo dmesg | tail -1\n[  412.118833] Loading of module with unavailable key is rejected\n"
+    cards = "".join(
+        f"0{bus}:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [GeForce RTX 4090]"
+        " [10de:2684] (rev a1)\n"
+        for bus in (1, 2)
+    )
+    (machine,) = explained(f"{log}$ lspci -nn\n{cards}").machines
+    proofs = {one.subject: one.proofs[0].line for one in machine.established if one.code == "gpu-consumer"}
+    assert proofs == {"0000:01:00.0": 4, "0000:02:00.0": 5}

@@ -200,6 +200,14 @@ class TestNoRdmaDevice:
     def test_a_device_passes(self):
         assert passed(machine(), no_rdma_device).why == "mlx5_0"
 
+    @pytest.mark.parametrize(("device", "module"), [("1007", "mlx4_ib"), ("1017", "mlx5_ib")])
+    def test_a_nic_without_a_driver_lacks_the_module_of_its_generation(self, device, module):
+        folder = "sys/bus/pci/devices/0000:18:00.0"
+        card = {"vendor": "0x15b3", "device": f"0x{device}", "class": "0x020000"}
+        files = BARE_METAL | {f"{folder}/{name}": f"{value}\n" for name, value in card.items()}
+
+        assert failed(machine(EMPTY, files=files), no_rdma_device).expected.endswith(f"by {module}")
+
     def test_a_folder_that_was_not_collected_is_unknown(self):
         missing(machine(EMPTY, without=("sys/class/infiniband",)), no_rdma_device)
 

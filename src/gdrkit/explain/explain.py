@@ -48,7 +48,7 @@ from gdrkit.explain.outputs.gpus import gpu_label
 from gdrkit.explain.outputs.machines_compared import slow_machines
 from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
-from gdrkit.explain.outputs.text_host import TextHost, proofs_of
+from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.peer_reads import of_completion
 from gdrkit.explain.platform_advice import of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
@@ -286,16 +286,27 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
         if _needs_whole(result.rule) and (result.rule.code, outcome.subject) not in matters:
             continue
         trail = trail_of(node, result)
-        found = proofs_of(trail.sources, host)
+        proofs = proofs_of(trail.sources, host)
+        if not any(source.lines for source in trail.sources):
+            proofs = (*_listed(node, result.rule, outcome.subject, host), *proofs)
         yield EstablishedProblem(
             code=result.rule.code,
             layer=result.rule.layer,
             subject=gpu_label(outcome.subject),
             seen=outcome.seen,
             confidence=trail.confidence,
-            proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
+            proofs=proofs,
             blocks=paths_closed_by(result.takes),
         )
+
+
+def _listed(node: Node, rule: Rule, subject: str, host: TextHost) -> tuple[QuotedLine, ...]:
+    """The line that lists a subject of a rule, or the first one of such a list."""
+    origins = [host.origin(source.name) for source in node.trail(subjects_of, rule).sources]
+    numbers = [number for origin in origins if origin for number in origin.lines]
+    every = quote(host, numbers)
+    address = subject.removeprefix("0000:")
+    return tuple(line for line in every if address and address in line.text)[:1] or every[:1]
 
 
 def _layer(code: str) -> Layer:

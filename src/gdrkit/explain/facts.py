@@ -15,6 +15,7 @@ from gdrkit.explain.outputs.device_files import device_file_facts
 from gdrkit.explain.outputs.gpus import gpu_label
 from gdrkit.explain.outputs.link_flaps import flap_facts
 from gdrkit.explain.outputs.measured import CONTIGUOUS, RULED_OUT, measured
+from gdrkit.explain.outputs.pcie_links import idle_link_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.outputs.topologies import lists_nics, topology_row
 from gdrkit.explain.outputs.ucx_outputs import ucx_tables
@@ -68,6 +69,7 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         *measured(host.own_lines),
         *device_file_facts(host.own_lines),
         *flap_facts(host.own_lines),
+        *idle_link_facts(host.own_lines),
         *_of_programs(host),
         *_of_ucx(host),
         *_ruled_out(host),

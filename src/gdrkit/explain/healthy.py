@@ -51,6 +51,7 @@ from gdrkit.explain.outputs.measured import (
     UNLIKE,
     WAITING,
 )
+from gdrkit.explain.outputs.pcie_links import IDLE
 from gdrkit.explain.ranking import BETWEEN_GPU_AND_NIC, HANGS
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.cable_halves import CABLES, interface_of
@@ -134,7 +135,7 @@ def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
     return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
 
 
-HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OBJECTS, OFFERED)
+HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, IDLE, PODS, OBJECTS, OFFERED)
 OF_KUBERNETES = frozenset((PODS, OBJECTS, OFFERED))
 """What shows that something is as it should be, if nothing else is to be said."""
 OF_NODES = "`gdr fleet doctor --kubernetes` judges each node."

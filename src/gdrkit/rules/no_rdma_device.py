@@ -17,6 +17,8 @@ from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passe
 
 NONE_EXPECTED = "gdr doctor --expect FILE with nics = 0"
 """How the user says that a machine has no NIC."""
+CONNECTX_3 = ("1003", "1007")
+"""PCI IDs of ConnectX-3 and ConnectX-3 Pro: pci.ids, MT27500 and MT27520."""
 
 
 @rule(
@@ -38,9 +40,10 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     How to tell: `ls /sys/class/infiniband` lists nothing, or the folder does not exist.
 
     What to do: If `lspci` shows a ConnectX, run `sudo modprobe mlx5_ib`, then check with `rdma system`
-    whether RDMA devices are limited to one network namespace. If this is a container, start it with the RDMA
-    device. Otherwise, install a NIC that supports RDMA. If the machine should have none, say so: `gdr doctor
-    --expect FILE`, where the file has the line `nics = 0`.
+    whether RDMA devices are limited to one network namespace. A ConnectX-3 needs mlx4_ib; MLNX_OFED 5.1 and
+    newer do not support the card: remove MLNX_OFED, and use the kernel's own driver. If this is a container,
+    start it with the RDMA device. Otherwise, install a NIC that supports RDMA. If the machine should have
+    none, say so: `gdr doctor --expect FILE`, where the file has the line `nics = 0`.
 
     Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
     off in firmware, or the device is in another network namespace. A machine with a GPU for the data centre
@@ -50,7 +53,8 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     A3 Ultra or A4.
 
     Source: Linux drivers/infiniband/core/device.c; NVIDIA Data Center Drivers, "Supported products", for the
-    kinds of GPUs; Google Kubernetes Engine, "Maximize GPU network bandwidth".
+    kinds of GPUs; MLNX_OFED release notes, 5.3-1.0.0.1, for ConnectX-3; Google Kubernetes Engine, "Maximize
+    GPU network bandwidth".
     """
     seen = "no RDMA device"
     try:
@@ -67,7 +71,8 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
         return NotApplicable("every GPU belongs to a virtual machine, which has NICs of its own or none")
     dormant = _dormant(node)
     if dormant is not None and expectation(node).content.nics != 0:
-        module = VERBS_MODULES.get(dormant.driver, "mlx5_ib")
+        own = "mlx4_ib" if dormant.device in CONNECTX_3 else "mlx5_ib"
+        module = VERBS_MODULES.get(dormant.driver, own)
         return Failed(
             seen=f"a NIC at {dormant.address} (driver {dormant.driver or 'none'}), but no RDMA device",
             expected=f"an RDMA device created by {module}",

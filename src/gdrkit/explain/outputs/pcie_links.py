@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.explain.explanation import ONE_END, STATE
+from gdrkit.explain.explanation import ONE_END, STATE, KnownFact
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.rdma_files import rdma_files
@@ -21,6 +21,7 @@ from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.formats.regex import regex
 
 LINKS = NARROW, DEGRADED = "link-narrower-than-port", "link-degraded"
+IDLE = "idle link"
 
 _DEVICE = regex(r"\s*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]")
 _NAMED = regex(r"\s*\S+ (?!(?:Lnk|ACS|Dev)(?:Cap|Sta|Ctl))[A-Z0-9][^:]{2,60}: \S")
@@ -112,8 +113,10 @@ def shown_links(lines: tuple[TextLine, ...]) -> Iterator[ShownLink]:
         elif found := _LINK_CAP.match(line.text):
             best = found
         elif found := _LINK_STA.match(line.text):
-            if seen := " and ".join(_less(found, best, title)):
-                address = title.split()[0] if title else ""
+            address = title.split()[0] if title else ""
+            # both ends of a link show its speed
+            end = tree.below(_short(address)) if "PCI bridge" in title else title
+            if seen := " and ".join(_less(found, best, end)):
                 other = tree.other_end(_short(address))
                 ends = (_ability(best), other) if best is not None and other is not None else ()
                 yield ShownLink(
@@ -125,6 +128,27 @@ def shown_links(lines: tuple[TextLine, ...]) -> Iterator[ShownLink]:
             best = None
         elif found := _KERNEL.match(line.text):
             yield _of_kernel(found, position, tree)
+
+
+def idle_link_facts(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
+    """The first GPU whose link has all its lanes, and not its speed."""
+    title, best = "", None
+    for line in lines:
+        if line.kind not in EVIDENCE:
+            continue
+        if _DEVICE.match(line.text):
+            title, best = line.text, None
+        elif found := _LINK_CAP.match(line.text):
+            best = found
+        elif (found := _LINK_STA.match(line.text)) and best is not None and _OF_GPU.search(title):
+            runs, can = _ability(found), _ability(best)
+            if runs.gt_per_s < can.gt_per_s and runs.width == can.width:
+                seen = f"the link of the GPU {title.split()[0]} has all {runs.width} lanes"
+                idle = f"and runs at {runs.gt_per_s:g} of {can.gt_per_s:g} GT/s, as an idle GPU's does"
+                yield KnownFact(
+                    IDLE, f"{seen}, {idle}: look again under load", line.number, line.text.strip()
+                )
+                return
 
 
 def is_link(text: str) -> bool:
@@ -158,6 +182,10 @@ class _Tree:
     def above(self, address: str) -> str:
         """The bridge above a device; "" if it is not shown."""
         return self._bridges.get(address.split(":")[-2], "") if ":" in address else ""
+
+    def below(self, bridge: str) -> str:
+        """The title of the first device below a bridge; "" if none is shown."""
+        return next((title for one, title in self.titles.items() if self.above(one) == bridge), "")
 
     def other_end(self, address: str) -> Ability | None:
         """What the other end can do: for a device the bridge above it, for a bridge the first one below."""
@@ -212,7 +240,7 @@ def _ability(found: re.Match[str]) -> Ability:
 
 def _less(status: re.Match[str], can: re.Match[str] | None, title: str) -> Iterator[str]:
     """The speed and the width at which a link runs, if it can do more. The speed alone shows no fault where
-    the device is a GPU, or is not shown."""
+    the device at its lower end is a GPU, or is not shown."""
     marked = bool(status["narrow"])
     narrow = marked or (can is not None and int(status["width"]) < int(can["width"]))
     may_be_idle = _OF_GPU.search(title) is not None or not (_NAMED.match(title) or narrow)
