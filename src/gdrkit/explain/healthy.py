@@ -53,7 +53,7 @@ from gdrkit.explain.outputs.measured import (
 )
 from gdrkit.explain.ranking import BETWEEN_GPU_AND_NIC, HANGS
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.cable_halves import CABLES, interface_of
+from gdrkit.facts.cable_halves import AS_BUILT, CABLES, interface_of
 from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
@@ -129,11 +129,17 @@ def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
     """What nccl-tests measured where all that the text proves is a GPU without a direct path: NCCL goes
     through host memory there, which is why no test failed, and no reason for a low rate. None if a line
     shows a failure, or if nothing was measured."""
-    measures = any(fact.name == NCCL_TESTS for machine in machines for fact in machine.known)
+    known = [fact for machine in machines for fact in machine.known]
+    measures = any(fact.name == NCCL_TESTS or fact.value == AS_BUILT for fact in known)
     fails = any(line.fails for machine in machines for line in machine.open)
     return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
 
 
+NOTHING_TO_SET = (
+    "Nothing is to be set for it, NCCL_NET_GDR_LEVEL neither: a GB10 has no GPUDirect RDMA at any distance,"
+    " and NCCL copies through host memory. For speed, name both RDMA devices of the cable in NCCL_IB_HCA"
+    " (`gdr config nccl-env`): NODE is between them, too, and PIX between two ports."
+)
 HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OBJECTS, OFFERED)
 OF_KUBERNETES = frozenset((PODS, OBJECTS, OFFERED))
 """What shows that something is as it should be, if nothing else is to be said."""
@@ -185,6 +191,9 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
         if any(name in facts for name in ESTIMATED):
             now = (COMPARE,)
         shown = benchmarks
+    elif TOPOLOGY in facts and facts[TOPOLOGY].value == AS_BUILT:
+        words, now = AS_BUILT, (NOTHING_TO_SET,)
+        shown = [facts[TOPOLOGY]]
     elif TOPOLOGY in facts and "`" in facts[TOPOLOGY].value:
         words = "no GPU of this matrix is far from its nearest NIC"
         now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
