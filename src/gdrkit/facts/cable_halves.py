@@ -36,8 +36,8 @@ def names_a_spark(text: str) -> bool:
 
 
 def is_of_a_spark(matrix: Matrix) -> bool:
-    """Whether a matrix of nvidia-smi is a Spark's: one GPU, whose memory is no NUMA node of its own as it is
-    beside a Grace, and these four devices."""
+    """Whether a matrix of nvidia-smi is a Spark's: these four devices, and one GPU whose memory has no NUMA
+    node of its own, which it has beside a Grace."""
     gpus = [name for name in matrix.names if name not in DEVICES]
     rows = [row for name, row in matrix.rows.items() if name in gpus]
     alone = gpus == ["GPU0"] and DEVICES.issubset(matrix.names)
