@@ -142,8 +142,12 @@ NO_MEMORY = (  # open-gpu-kernel-modules issue 1358, which shows no other line
 
 @pytest.mark.parametrize(
     "text",
-    [f"[ 8118.9] {KILLED}", f"[ 8112.4] {NO_MEMORY}", f"Dec 01 10:00:00 spark-1 kernel: {NO_MEMORY}"]
-    + [f"[ 8112.4] {NO_MEMORY}[ 8118.9] {KILLED}"],
+    [
+        f"[ 8118.9] {KILLED}",
+        f"[ 8112.4] {NO_MEMORY}",
+        f"Dec 01 10:00:00 spark-1 kernel: {NO_MEMORY}",
+        f"[ 8112.4] {NO_MEMORY}[ 8118.9] {KILLED}",
+    ],
 )
 def test_memory_that_the_whole_machine_lacks_is_not_a_limit_of_the_job(text: str):
     (step,) = explained(text).answer.now

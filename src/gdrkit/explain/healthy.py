@@ -22,6 +22,7 @@ from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
 from gdrkit.explain.outputs.hot_plug import START_AGAIN
+from gdrkit.explain.outputs.iperf_ports import AS_A_PORT, OTHER_PORT
 from gdrkit.explain.outputs.kubernetes_states import OBJECTS, OFFERED, PODS
 from gdrkit.explain.outputs.link_flaps import FLAPPING
 from gdrkit.explain.outputs.measured import (
@@ -140,6 +141,14 @@ NOTHING_TO_SET = (
     " and NCCL copies through host memory. For speed, name both RDMA devices of the cable in NCCL_IB_HCA"
     " (`gdr config nccl-env`): NODE is between them, too, and PIX between two ports."
 )
+TO_THE_CABLE = (
+    "Run it to the address that the peer has in the network of the fast port, not to its name: ping that"
+    " address first. A port without an address needs one, in a network of its own, at both ends."
+)
+WHICH_PORT = (
+    "If a faster port was to carry it: `ip route get PEER` names the interface that did, and `ip -br addr`"
+    " the addresses of all. Run it to the address that the peer has on the faster one."
+)
 HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, PODS, OBJECTS, OFFERED)
 OF_KUBERNETES = frozenset((PODS, OBJECTS, OFFERED))
 """What shows that something is as it should be, if nothing else is to be said."""
@@ -190,6 +199,8 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
             now = (COMPARE,)
+        elif AS_A_PORT in words:
+            now = (WHICH_PORT,)
         shown = benchmarks
     elif TOPOLOGY in facts and facts[TOPOLOGY].value == AS_BUILT:
         words, now = AS_BUILT, (NOTHING_TO_SET,)
@@ -248,6 +259,8 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
         return _slow_host(facts[SLOW_HOST])
     if SLOW in facts:
         return _slow(facts[SLOW])
+    if OTHER_PORT in facts:
+        return _perhaps(facts[OTHER_PORT], "another port than the fast one. iperf measured ", TO_THE_CABLE)
     if FLAPPING in facts:
         return _flapping(facts[FLAPPING])
     if LOSSES in facts:
