@@ -157,3 +157,12 @@ def test_memory_that_the_whole_machine_lacks_is_not_a_limit_of_the_job(text: str
 def test_a_limit_of_a_memory_cgroup_is_one_of_the_job():
     (step,) = explained(f"[ 8118.9] {KILLED.replace('Out of', 'Memory cgroup out of')}").answer.now
     assert step.startswith("Give the job more memory")
+
+
+def test_llama_cpp_is_told_to_send_from_host_memory_over_rdma():
+    answer = explained(
+        "  Device 0: NVIDIA GB10, compute capability 12.1, VMM: yes\n"
+        "RDMA probed: dev=rocep1s0f1 gid=3 qpn=322 inline=316\n"
+        "RDMA activated: qpn=322->463 mtu=1024 rx_depth=24\n"
+    ).answer
+    assert "llama.cpp's RPC uses RDMA here" in answer.sentence and "MTU is 1500" in answer.now[0]
