@@ -18,9 +18,7 @@ SLOW_PORTS_GBIT = (1.0, 2.5, 5.0, 10.0)
 SHARE_OF_TCP = (0.9, 0.995)
 """TCP carries 94 % of the rate in frames of 1500 bytes, 99 % in those of 9000, by its headers."""
 
-_RUN = regex(
-    r"\s*\[ *\d{1,4}\] local (?P<own>[\d.]{7,15}) port \d{1,5} connected (?:to|with) (?P<peer>[\d.]{7,15}) "
-)
+_RUN = regex(r"\s*\[ *\d{1,4}\] local (?P<own>[\d.]{7,15}) port \d{1,5} connected (?:to|with) ")
 _BRIEF = regex(
     r"\s*(?P<name>[\w.-]{1,15})(?:@[\w.-]{1,15})?\s+UP(?:\s+(?P<own>[\d.]{7,15})/\d{1,2}\b.{0,400}|\s*|\s+fe80.{0,80})$"
 )
