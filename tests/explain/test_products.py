@@ -57,3 +57,21 @@ def test_a_printed_name_excludes_the_kinds_of_gpus_that_it_is_not(name: str):
     assert codes and not set(codes) & set(CARDS)
     unnamed = [one.code for one in explained(REFUSED).answer.others]
     assert set(CARDS) <= set(unnamed)
+
+
+DEVICES = "rocep1s0f0 rocep1s0f1 roceP2p1s0f0 roceP2p1s0f1"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_spark"),
+    [
+        (DEVICES, True),
+        ("NET/IB : Using [0]rocep1s0f0:1/RoCE [1]rocep1s0f1:1/RoCE [2]roceP2p1s0f0:1/RoCE"
+         " [3]roceP2p1s0f1:1/RoCE [RO]; OOB enP7s7:10.0.0.1<0>", True),
+        ("enp1s0f0np0 DOWN\nenp1s0f1np1 UP\nenP2p1s0f0np0 DOWN\nenP2p1s0f1np1 UP", True),
+        ("rocep1s0f0 port 1 ==> enp1s0f0np0 (Up)\nrocep1s0f1 port 1 ==> enp1s0f1np1 (Up)", False),
+        (DEVICES.replace("P2p1s0f1", "P2p1s0f10"), False),
+    ],
+)  # fmt: skip
+def test_the_names_of_all_four_devices_name_a_spark_and_those_of_one_card_do_not(text: str, is_spark: bool):
+    assert ("gpu-integrated" in products(text)) is is_spark

@@ -131,3 +131,38 @@ def test_steps_for_two_sparks_are_for_two_sparks(device: str, of_sparks: bool):
     assert any("NCCL_CROSS_NIC" in step for step in found.now)
     if of_sparks:  # the first item, with the ping that tests it
         assert "static address" in found.now[1] and "ping -I INTERFACE" in found.now[1]
+
+
+KILLED = "Out of memory: Killed process 52310 (all_gather_perf) total-vm:201326592kB, anon-rss:2211840kB\n"
+NO_MEMORY = (  # open-gpu-kernel-modules issue 1358, which shows no other line
+    "NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from"
+    " _memdescAllocInternal(pMemDesc) @ mem_desc.c:1359\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[ 8118.9] {KILLED}",
+        f"[ 8112.4] {NO_MEMORY}",
+        f"Dec 01 10:00:00 spark-1 kernel: {NO_MEMORY}",
+        f"[ 8112.4] {NO_MEMORY}[ 8118.9] {KILLED}",
+    ],
+)
+def test_memory_that_the_whole_machine_lacks_is_not_a_limit_of_the_job(text: str):
+    (step,) = explained(text).answer.now
+    assert "smaller -e of nccl-tests" in step and "Give the job more" not in step
+
+
+def test_a_limit_of_a_memory_cgroup_is_one_of_the_job():
+    (step,) = explained(f"[ 8118.9] {KILLED.replace('Out of', 'Memory cgroup out of')}").answer.now
+    assert step.startswith("Give the job more memory")
+
+
+def test_llama_cpp_is_told_to_send_from_host_memory_over_rdma():
+    answer = explained(
+        "  Device 0: NVIDIA GB10, compute capability 12.1, VMM: yes\n"
+        "RDMA probed: dev=rocep1s0f1 gid=3 qpn=322 inline=316\n"
+        "RDMA activated: qpn=322->463 mtu=1024 rx_depth=24\n"
+    ).answer
+    assert "llama.cpp's RPC uses RDMA here" in answer.sentence and "MTU is 1500" in answer.now[0]

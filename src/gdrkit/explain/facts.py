@@ -17,8 +17,9 @@ from gdrkit.explain.outputs.link_flaps import flap_facts
 from gdrkit.explain.outputs.measured import CONTIGUOUS, RULED_OUT, measured
 from gdrkit.explain.outputs.pcie_links import idle_link_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
-from gdrkit.explain.outputs.topologies import lists_nics, topology_row
+from gdrkit.explain.outputs.topologies import is_as_built, lists_nics, topology_row
 from gdrkit.explain.outputs.ucx_outputs import ucx_tables
+from gdrkit.facts.cable_halves import AS_BUILT
 from gdrkit.facts.contiguous_memory import contiguous_memory
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
@@ -122,6 +123,8 @@ def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
         told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"
         if not lists_nics(host.own_lines):
             told = "this matrix has no NIC"
+        elif is_as_built(host.own_lines):
+            told = AS_BUILT
         yield KnownFact(TOPOLOGY, told, row.number, row.text.strip())
 
 

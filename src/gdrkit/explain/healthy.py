@@ -22,6 +22,7 @@ from gdrkit.explain.logged_job import LoggedJob
 from gdrkit.explain.outputs.flow_control import CARRIED_NOTHING, LOSSES, PRIORITIES
 from gdrkit.explain.outputs.gpus import CUT
 from gdrkit.explain.outputs.hot_plug import START_AGAIN
+from gdrkit.explain.outputs.iperf_ports import AS_A_PORT, OTHER_PORT
 from gdrkit.explain.outputs.kubernetes_states import OBJECTS, OFFERED, PODS
 from gdrkit.explain.outputs.link_flaps import FLAPPING
 from gdrkit.explain.outputs.measured import (
@@ -54,7 +55,7 @@ from gdrkit.explain.outputs.measured import (
 from gdrkit.explain.outputs.pcie_links import IDLE
 from gdrkit.explain.ranking import BETWEEN_GPU_AND_NIC, HANGS
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.cable_halves import CABLES, interface_of
+from gdrkit.facts.cable_halves import AS_BUILT, CABLES, interface_of
 from gdrkit.formats.regex import regex
 from gdrkit.programs import proofs
 from gdrkit.programs.ucx.proto_tables import CHOSEN
@@ -130,11 +131,25 @@ def rate_there(machines: tuple[TextMachine, ...], code: str) -> Answer | None:
     """What nccl-tests measured where all that the text proves is a GPU without a direct path: NCCL goes
     through host memory there, which is why no test failed, and no reason for a low rate. None if a line
     shows a failure, or if nothing was measured."""
-    measures = any(fact.name == NCCL_TESTS for machine in machines for fact in machine.known)
+    known = [fact for machine in machines for fact in machine.known]
+    measures = any(fact.name == NCCL_TESTS or fact.value == AS_BUILT for fact in known)
     fails = any(line.fails for machine in machines for line in machine.open)
     return healthy(machines, None) if measures and not fails and rule_of(code).permanent else None
 
 
+NOTHING_TO_SET = (
+    "Nothing is to be set for it, NCCL_NET_GDR_LEVEL neither: a GB10 has no GPUDirect RDMA at any distance,"
+    " and NCCL copies through host memory. For speed, name both RDMA devices of the cable in NCCL_IB_HCA"
+    " (`gdr config nccl-env`): NODE is between them, too, and PIX between two ports."
+)
+TO_THE_CABLE = (
+    "Run it to the address that the peer has in the network of the fast port, not to its name: ping that"
+    " address first. A port without an address needs one, in a network of its own, at both ends."
+)
+WHICH_PORT = (
+    "If a faster port was to carry it: `ip route get PEER` names the interface that did, and `ip -br addr`"
+    " the addresses of all. Run it to the address that the peer has on the faster one."
+)
 HEALTHY = (PORTS, DCGM, RAS, PRIORITIES, CONTIGUOUS, PEERS, IDLE, PODS, OBJECTS, OFFERED)
 OF_KUBERNETES = frozenset((PODS, OBJECTS, OFFERED))
 """What shows that something is as it should be, if nothing else is to be said."""
@@ -185,7 +200,12 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
         words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
         if any(name in facts for name in ESTIMATED):
             now = (COMPARE,)
+        elif AS_A_PORT in words:
+            now = (WHICH_PORT,)
         shown = benchmarks
+    elif TOPOLOGY in facts and facts[TOPOLOGY].value == AS_BUILT:
+        words, now = AS_BUILT, (NOTHING_TO_SET,)
+        shown = [facts[TOPOLOGY]]
     elif TOPOLOGY in facts and "`" in facts[TOPOLOGY].value:
         words = "no GPU of this matrix is far from its nearest NIC"
         now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
@@ -240,6 +260,8 @@ def _trouble(facts: Mapping[str, KnownFact]) -> Answer | None:
         return _slow_host(facts[SLOW_HOST])
     if SLOW in facts:
         return _slow(facts[SLOW])
+    if OTHER_PORT in facts:
+        return _perhaps(facts[OTHER_PORT], "another port than the fast one. iperf measured ", TO_THE_CABLE)
     if FLAPPING in facts:
         return _flapping(facts[FLAPPING])
     if LOSSES in facts:

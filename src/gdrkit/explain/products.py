@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.facts.cable_halves import names_a_spark
 from gdrkit.formats.regex import regex
 
 _WORDS = {
@@ -39,7 +40,8 @@ HARDWARE_CODES = frozenset(_WORDS)
 
 def products(text: str) -> frozenset[str]:
     """The codes of the products that a text names, and DATACENTER for GPUs for data centres."""
-    return frozenset(code for code, words in _patterns() if words.search(text))
+    by_devices = ("gpu-integrated",) * names_a_spark(text)
+    return frozenset((*by_devices, *(code for code, words in _patterns() if words.search(text))))
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from gdrkit import catalogue
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.hot_plug import moves
+from gdrkit.explain.outputs.large_pings import ping_meanings
 from gdrkit.explain.outputs.measured import RAS_GROUP
 from gdrkit.explain.outputs.pci_regions import region_meanings
 from gdrkit.explain.outputs.slurm_outputs import slurm_meanings
@@ -206,9 +207,10 @@ def _ras_groups(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
 
 
 def _of_outputs(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
-    """What states that Slurm prints mean, and what the kernel says of devices without address space."""
+    """What states that Slurm prints mean, what the kernel says of devices without address space, and large
+    pings that are lost."""
     texts = [(line.number, line.text) for line in lines if line.kind in ("machine", "shown")]
-    yield from _of_meanings(lines, (*slurm_meanings(texts), *region_meanings(texts)))
+    yield from _of_meanings(lines, (*slurm_meanings(texts), *region_meanings(texts), *ping_meanings(texts)))
 
 
 def _of_meanings(lines: Iterable[TextLine], meanings: Iterable[tuple[int, Meaning]]) -> Iterator[OtherLine]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.rdma import RdmaPort, nics, phys_port_name, ports
+from gdrkit.formats.regex import regex
 from gdrkit.node import Node, fact, if_missing
+
+if TYPE_CHECKING:  # most nodes have no such matrix
+    from gdrkit.formats.topo_matrix import Matrix
 
 NCCL_TEST_GB_PER_S, NCCL_TEST_GBIT_PER_S = 21.875, 200
 """The bus bandwidth that NVIDIA's own test of two Sparks asks of NCCL, over a cable of that rate:
@@ -14,6 +20,28 @@ runs in docs/measurements.md that reach it have 23.74 and 25.67 GB/s."""
 CABLES = (("rocep1s0f0", "roceP2p1s0f0"), ("rocep1s0f1", "roceP2p1s0f1"))
 """The RDMA devices of each port of a DGX Spark, one for each of the NIC's two PCIe links of four lanes.
 Source: NVIDIA DGX Spark user guide, spark-clustering; NVIDIA/dgx-spark-playbooks, nccl."""
+
+AS_BUILT = (
+    "NODE is what every machine like a DGX Spark shows, as GPU and NIC are in PCI domains of their own"
+)
+"""Source: the matrix of a DGX Spark in tests/explain/outputs/test_topologies.py; the GPU is 000f:01:00.0."""
+DEVICES = frozenset(device for cable in CABLES for device in cable)
+_NAMES = regex(r"(?<![\w.-])(?:roce|en)((?:P2)?p1s0f[01])(?:np[01])?(?!\w)")
+
+
+def names_a_spark(text: str) -> bool:
+    """Whether a text has the names of all four RDMA devices, or interfaces, of a Spark. An ordinary card in
+    the same slot has two of them."""
+    return {f"roce{place}" for place in _NAMES.findall(text)} == DEVICES
+
+
+def is_of_a_spark(matrix: Matrix) -> bool:
+    """Whether a matrix of nvidia-smi is a Spark's: these four devices, and one GPU whose memory has no NUMA
+    node of its own, which it has beside a Grace."""
+    gpus = [name for name in matrix.names if name not in DEVICES]
+    rows = [row for name, row in matrix.rows.items() if name in gpus]
+    alone = gpus == ["GPU0"] and DEVICES.issubset(matrix.names)
+    return alone and not any(row.gpu_numa_id for row in rows)
 
 
 def other_half(device: str) -> str:

@@ -20,6 +20,20 @@ _dkms = functools.partial(
 
 ROWS = (
     MessageTemplate(
+        "llama.cpp",
+        r"RDMA activated: qpn={:\d+}->{:\d+} mtu={:\d+} rx_depth=",
+        meaning=Meaning(
+            "llama.cpp's RPC uses RDMA here, between buffers of host memory to which it copies: it neither"
+            " needs nor uses GPUDirect RDMA",
+            "Nothing has to be done. If it prints mtu=1024, the Ethernet MTU is 1500: 9000 at both ends"
+            " gives 4096 (`gdr codes MTU`)",
+            effect="harmless",
+        ),
+        source="ggml-org/llama.cpp ggml/src/ggml-rpc/transport.cpp, rdma_activate(), rdma_send()",
+        open_end=True,
+        sample="RDMA activated: qpn=322->463 mtu=1024 rx_depth=24",
+    ),
+    MessageTemplate(
         "kernel",
         r'avc:{: +}denied{: +\x7b} integrity {:\x7d.{0,80}}lockdown_reason="unsigned module loading"',
         meaning=Meaning(

@@ -12,6 +12,13 @@ _USED_UP = "The kernel killed a process: the memory of the machine, or of the jo
 _LESS = (
     f"Give the job more memory, or let it use less; the kernel log names the process and its size. {_THEN}"
 )
+_OF_ALL = (
+    "Let the job use less, or end what else runs there: `free -h` shows what is left. A GPU without memory"
+    " of its own, as in a DGX Spark, takes it from there, too: take a smaller -e of nccl-tests, which need"
+    " twice that, stop the desktop, and drop caches (`sudo sysctl vm.drop_caches=3`)"
+)
+"""Source: NVIDIA/dgx-spark-playbooks issue 102 and pull request 103; vm.rst of the kernel."""
+_WHOLE = "The memory of the whole machine was used up"
 _NO_MEMORY = Meaning(_USED_UP, _LESS, brings=_PEERS)
 _LOGGED = Meaning(_USED_UP, _LESS, effect="follows", brings=_PEERS)
 """In a kernel log, which may be about any process at any time: what else fails comes before it."""
@@ -40,6 +47,34 @@ JOB_TIME = Meaning(
 _SLURMSTEPD = "SchedMD/slurm src/slurmd/slurmstepd"
 
 ROWS = (
+    MessageTemplate(
+        "kernel",
+        r"{:\bOut of memory}: Kill{:(?:ed)? process \d}",
+        meaning=Meaning(
+            f"The kernel killed a process. {_WHOLE}, not only that of a job or container",
+            f"{_OF_ALL}. The line names the process and its size. {_THEN}",
+            effect="follows",
+            brings=_PEERS,
+        ),
+        source="Linux mm/oom_kill.c, out_of_memory(): the other message is that of a memory cgroup",
+        open_end=True,
+        sample="Out of memory: Killed process 52310 (all_gather_perf) total-vm:201326592kB",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from _memdescAllocInternal(",
+        meaning=Meaning(
+            "NVIDIA's driver did not get memory that it asked for. On a DGX Spark, whose GPU has none of its"
+            " own, that of the machine was used up: it may stop without another line",
+            _OF_ALL,
+            effect="follows",
+            brings=_PEERS,
+        ),
+        source="NVIDIA/open-gpu-kernel-modules issue 1358; NVIDIA/dgx-spark-playbooks issue 97",
+        open_end=True,
+        sample="NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)"
+        " returned from _memdescAllocInternal(pMemDesc) @ mem_desc.c:1359",
+    ),
     MessageTemplate(
         "slurm",
         r"{:Detected \d{1,9} oom[_-]kill event|[Ee]xceeded (?:job |step )?memory limit}",

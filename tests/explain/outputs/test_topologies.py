@@ -137,3 +137,63 @@ def test_an_interface_in_a_topology_of_nccl_is_no_nic_whose_module_is_missing():
 
 def test_a_topology_in_which_every_nic_has_gpu_direct_opens_nothing():
     assert opened(dump({"mlx5_0": WITH, "mlx5_1": WITH})) == []
+
+
+# -- of a DGX Spark: `nvidia-smi topo -m` of driver 580.142, from a public inventory of one -----------------
+
+SPARK = """\
+\tGPU0\tNIC0\tNIC1\tNIC2\tNIC3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNODE\tNODE\tNODE\tNODE\t0-19\t0\t\tN/A
+NIC0\tNODE\t X \tPIX\tNODE\tNODE
+NIC1\tNODE\tPIX\t X \tNODE\tNODE
+NIC2\tNODE\tNODE\tNODE\t X \tPIX
+NIC3\tNODE\tNODE\tNODE\tPIX\t X
+
+NIC Legend:
+
+  NIC0: rocep1s0f0
+  NIC1: rocep1s0f1
+  NIC2: roceP2p1s0f0
+  NIC3: roceP2p1s0f1
+"""
+WITH_ITS_GPU = "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-9c0e1d2f-1111-2222-3333-444455556666)\n"
+OTHER_CARD = """\
+\tGPU0\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNODE\tNODE\t0-15\t0\t\tN/A
+NIC0\tNODE\t X \tPIX
+NIC1\tNODE\tPIX\t X
+
+NIC Legend:
+
+  NIC0: rocep1s0f0
+  NIC1: rocep1s0f1
+"""
+"""Two ports of one card, in a slot that any machine may have."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPARK,
+        f"topo -m says NODE: is my NIC too far for GPUDirect RDMA?\n\n{SPARK}",
+        f"{WITH_ITS_GPU}$ nvidia-smi topo -m\n{SPARK}",
+        SPARK.replace("\tGPU NUMA ID", "").replace("\t\tN/A", ""),
+    ],
+)
+def test_the_distance_is_as_a_spark_is_built_and_nothing_is_to_be_set(text: str):
+    answer = explained(text).answer
+
+    assert answer.kind == "no-problem" and "NODE is what every machine like a DGX Spark" in answer.sentence
+    assert answer.now[0].startswith("Nothing is to be set") and not answer.others
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OTHER_CARD,
+        SPARK.replace("0-19\t0\t\tN/A", "0-71\t0\t\t1"),  # a Grace, whose GPU can do it
+        SPARK.replace("roceP2p1s0f1", "roceP6p1s0f1"),
+    ],
+)
+def test_of_another_machine_with_such_names_it_stays_open(text: str):
+    assert [other.code for other in explained(text).answer.others][:1] == ["pair-distant"]

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.fabric.topo_document import build
 from gdrkit.fabric.topology import from_file
 from gdrkit.fabric.topology.graph import NvLink, SmiPath
 from gdrkit.fabric.topology.paths import smi_paths
 from gdrkit.fabric.topology.saved import TopologyFileKind as Kind
 from gdrkit.formats.errors import FormatError
+from tests.explain.outputs.test_topologies import SPARK, WITH_ITS_GPU
 from tests.fabric.topology.test_from_hwloc import EXPORTED
 from tests.fabric.topology.xml_files import DUMP
 from tests.shared_data import shared_files
@@ -168,3 +170,20 @@ def test_the_tree_of_a_log_has_the_product_that_its_test_lists():
     for listed, name in ((ranks, "NVIDIA GeForce RTX 4090"), (mixed, ""), ("", "")):
         found = from_file.read_topology((listed + LOGGED).encode()).topology
         assert [gpu.name for gpu in found.gpus] == [name, name]
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_spark"), [("", True), (WITH_ITS_GPU, True), ("GPU 0: NVIDIA L4 (UUID: GPU-1)\n", False)]
+)
+def test_a_matrix_with_the_four_devices_of_a_spark_is_of_a_gpu_that_no_setting_helps(listed, is_spark):
+    saved = from_file.read_topology((listed + SPARK).encode())
+    document = build("text", saved, "", {})
+
+    assert (saved.topology.gpus[0].is_integrated or False) is is_spark
+    assert (
+        any(note.startswith("NODE is what every machine like a DGX Spark") for note in saved.topology.notes)
+        is is_spark
+    )
+    if is_spark:
+        assert document.nccl is not None and not document.nccl.assumed
+        assert document.advice[0].startswith("no setting changes this: this GPU has no memory of its own")

@@ -11,6 +11,7 @@ from gdrkit.explain.explanation import KnownFact
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.flow_control import flow_control_facts
+from gdrkit.explain.outputs.iperf_ports import other_port, slow_port
 from gdrkit.explain.outputs.kubernetes_states import kubernetes_facts
 from gdrkit.explain.outputs.readings import UNNAMED, PortState, port_states
 from gdrkit.facts.cable_halves import CABLES, NCCL_TEST_GB_PER_S, interface_of
@@ -57,7 +58,10 @@ def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
     runs = tuple(_perftest_rates(shown))
     yield from (rate.fact for rate in runs)
     yield from _beside_host_memory(runs)
-    yield from (rate.fact for rate in _iperf_rates(shown))
+    by_iperf = tuple(_iperf_rates(shown))
+    yield from (rate.fact for rate in by_iperf)
+    for rate in by_iperf[-1:]:
+        yield from other_port(shown, rate.fact, rate.gb_per_s * 8)
     yield from _of_last(NVBANDWIDTH, _SUM, "{1} GB/s in all by {0}", shown)
     yield from _of_last(UCX_PERFTEST, _FINAL, "{0} MB/s over all iterations", shown)
     if any("B/W (GB/Sec)   " in line.text for line in shown):
@@ -185,6 +189,7 @@ def _iperf_rates(shown: list[TextLine]) -> Iterator[MachineRate]:
     for run in parse_iperf(line.text for line in shown):
         line, rate = shown[run.at], run.gbit_per_s / 8
         value = f"{rate:.4g} GB/s ({run.gbit_per_s:.4g} Gb/s) over sockets, which do not use RDMA"
+        value += slow_port(run.gbit_per_s)
         fact = KnownFact(IPERF, value, line.number, line.text.strip())
         yield MachineRate((IPERF,), "", HOST_MEMORY, 0, rate, fact)
 

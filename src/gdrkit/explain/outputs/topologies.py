@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gdrkit.explain.explanation import FAR_AWAY, STATE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.readings import MAY_SHOW, Reading
+from gdrkit.facts.cable_halves import is_of_a_spark
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.regex import regex
@@ -26,7 +27,7 @@ src/transport/net_socket.cc, ncclNetSocketGetProperties()."""
 def topology_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """GPUs whose nearest NIC is beyond the GPU's own PCIe switches; or that no NIC is listed."""
     matrix = _matrix(lines)
-    if matrix is None:
+    if matrix is None or is_of_a_spark(matrix):
         return
     shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
     rows = [found for found in shown if _PATTERNS["row"].match(found[1].text)]
@@ -70,6 +71,12 @@ def lists_nics(lines: tuple[TextLine, ...]) -> bool:
     """Whether the matrix of `nvidia-smi topo -m` in a text has a NIC."""
     matrix = _matrix(lines)
     return matrix is not None and _has_nics(matrix)
+
+
+def is_as_built(lines: tuple[TextLine, ...]) -> bool:
+    """Whether the matrix in a text is that of a DGX Spark, which nothing changes."""
+    matrix = _matrix(lines)
+    return matrix is not None and is_of_a_spark(matrix)
 
 
 def _has_nics(matrix: topo_matrix.Matrix) -> bool:

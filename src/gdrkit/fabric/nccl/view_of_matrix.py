@@ -68,7 +68,8 @@ def matrix_view(topology: Topology, version: str, environment: Mapping[str, str]
                 send=_sent(topology, gpu, received, through, rules, given),
                 receive=received,
             )
-    assumed = (ASSUMED_CAPABILITY, ASSUMED_GPUS, ASSUMED_NICS) if pairs else ()
+    open_ones = pairs and not all(lasting(topology, gpu) for gpu in topology.gpus)
+    assumed = (ASSUMED_CAPABILITY, ASSUMED_GPUS, ASSUMED_NICS) if open_ones else ()
     return NcclView(pairs, ignored_settings(given), assumed, (), model_basis(version))
 
 

@@ -31,8 +31,9 @@ from gdrkit.fabric.topology.graph import (
 )
 from gdrkit.fabric.topology.saved import SavedTopology, TopologyFileKind
 from gdrkit.facts import pci_text
+from gdrkit.facts.cable_halves import AS_BUILT, is_of_a_spark
 from gdrkit.facts.commands import LSPCI
-from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED
+from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED, is_integrated_name
 from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.gpu_listing import ListedGpu
@@ -53,6 +54,7 @@ def matrix_topology(matrix: Matrix, listed: Mapping[int, ListedGpu] | None = Non
     """The devices of a matrix, and the path type of each pair; what they are, if the text lists the GPUs."""
     nameless = ListedGpu(name="")
     listed = listed or {}
+    is_spark = is_of_a_spark(matrix) and all(is_integrated_name(gpu.name) for gpu in listed.values())
     gpus = tuple(name for name in matrix.names if re.fullmatch(r"GPU\d+", name))
     numa_nodes = sorted(
         {number for row in matrix.rows.values() if (number := _numa_node(row.numa_affinity)) is not None}
@@ -69,6 +71,7 @@ def matrix_topology(matrix: Matrix, listed: Mapping[int, ListedGpu] | None = Non
                 device=listed.get(int(name[3:]), nameless).device,
                 numa_node=_numa_node(rows[name].numa_affinity),
                 nvlinks=_nvlinks(matrix, name, gpus),
+                is_integrated=is_spark or None,
                 c2c=C2C(None, None) if rows[name].gpu_numa_id else None,  # its memory is a NUMA node
             )
             for name in gpus
@@ -79,7 +82,7 @@ def matrix_topology(matrix: Matrix, listed: Mapping[int, ListedGpu] | None = Non
             for (one, other), word in matrix.cells.items()
             if one != other and word != "N/A"
         ),
-        notes=(*matrix.notes, *MATRIX_NOTES),
+        notes=(*matrix.notes, *(AS_BUILT,) * is_spark, *MATRIX_NOTES),
     )
 
 
