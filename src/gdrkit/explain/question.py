@@ -15,7 +15,8 @@ PERMANENT_WEIGHT = 100
 """Weight of a command that shows whether the hardware can do it: if not, no other cause matters."""
 
 PARTLY_SHOWN_WEIGHT = 0.5
-"""Weight of a command whose output the text shows already, perhaps only in part."""
+"""Weight of a command whose output the text shows already, perhaps only in part. What another search finds
+in it is no part of that."""
 
 ONLY_CAUSE_WEIGHT = 1.5
 """Weight of a command that would confirm the only possible cause of a line."""
@@ -85,7 +86,8 @@ def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str
     if len(line.causes) == 1:
         return ONLY_CAUSE_WEIGHT
     program = deciding.command.removeprefix("sudo ").split()[0]
-    shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
+    whole = (command.removeprefix("sudo ") for command in typed if "grep" not in command)
+    shown = any(command.split()[:1] == [program] for command in whole)
     return PARTLY_SHOWN_WEIGHT if shown else 1
 
 

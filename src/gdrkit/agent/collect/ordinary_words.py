@@ -9,7 +9,7 @@ from .usual_words import USUAL
 _WORDS = """
     abbrev abcde abgelaufen aborted about above abric absent accelerate accelerated accelerator accept
     accepts access accessed accesses accessible accord account acknowledge acquired across acscap acsctl
-    action activate activating active actordied actual adaptive added adding additional
+    action activate activating active actordied actual adapter adaptive added adding additional
     additionalprintercolumns address addresses addressing admission adres adresse advanced affected affinity
     after again against agent agree ailed akmod akmods algorithm alias aliases aligned alike alive allgather
     alloc allocare allocatable allocate allocated allocator allouer allow allowed allowedcapabilities
@@ -24,63 +24,63 @@ _WORDS = """
     before begin beginning begins behave behind being believed belong belongs below berechtigung beside
     between bexitcode beyond bfail bgrid bhist bhyve binaries blacklist blacklisted blackwell blladdr block
     blocking blocks bluefield bmeta bnccl board bochs bonded boomkilled bootctl boots bootstrap
-    bootstrapnetinit bounced bound bounds braced brackets branch bread bregist bridge bridges brings
-    broadcast broken bsignal bstarted btasks buffer buffers buffsize bufinfo build buildibvsymbols building
-    builds built builtin bumblebee buses busid busybox bytes cable cache cacheset callback callbacks called
-    calling calls cancelled cannot capabilities capability capable capeff cards carries catalog catastrophic
-    caught cause caused ceiling centos certificate cgroup change changed changes channel channels charp
-    chassis chcon check checking checksum childfailed chipset choose chose chosen chroot chunk chwilowo
-    claimed claims class cleanup client clients clique cliqueid cliquerank cliquesize closed cluster
-    clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coalesced coherent collect collected
-    collective collectives collnet combine comes command commands commid commit common comms communicate
-    communication communicator communicators compare compared compares comparison compat compatible
-    compilation compile compiled compiler complete completed completion completions component compress
-    compressed compression compromised compute computing concern conda conex conexi confidential
-    confidentiality config configuration configure configured congestion connect connected connection
-    connections connects connectx connessione connexion consistent constraint construct consumer container
-    containerd containerenv containernetworking containerresources containers content context contexts
-    continuing control controller controllers copied copies coreos coreutils corporation correct corrected
-    corrisponde corrupt corrupted costs could couldn couldnt cound count counter counters counts cpuinfo
-    cpulist cpuset crash crashed crashes crashloopbackoff create createcontainer created createlistensocket
-    creating creation credits cross crossed crosses crypto ctran ctranib cudacachingallocator cudadev
-    cudadeviceenablepeeraccess cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver
-    cudaerrormapbufferobjectfailed cudaerrormemoryallocation cudaerrorsystemnotready cudaipc cudamemcpy
-    cudawrap cudevicegetattribute cufile cufileop cufio cuinit cuipcopenmemhandle cumem cumemcreate
-    cumemenable cumemgetaddressrange cumemgethandleforaddressrange cumemimportfromshareablehandle curle
-    current currently customization customresourcedefinitions czenie daemon daemonset daemonsets damage
-    datadirectnic datapath datei ddebug debian debug debugging decide decides decision declaration declare
-    declared decompress decompression deepep deeplearning deepseek deepspeed default defer defined degraded
-    delay demand denegado denied dependencies dependency depending depends depline deploy deployed depmod
-    deprecated depth describe description descriptor destination detail details detect detected determine
-    devcap devcomm devel device deviceapi deviceids devicemanager devices devindex devinfo devmem
-    diagnostics diags differ different differently differs digest direcci direct direction directly
-    directnic directories directorio directory directtrans diret dirname disable disabled disabling
-    disaggregation disagrees discards dispatch displayed disponibile disponible dispositivo distance distant
-    distributed distribution distributions diststoreerror dlerror dlopen dlvsym dmabuf dmabufenable
-    dmabufsupported dmesg dnscache docker dockerenv dockerfile doctor doesn domain doorbell dossier double
-    downed download downloads drain driver driverbuild drivers drives dropped drops dstrank dummy dumped
-    duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier early eason ebadf
-    ebadmsg ebusy ecaps ecure editable edition eexist efadv efaenabled efault effect efivarfs efivars
-    egressctrl ehostunreach eingabe einval either ekeyexpired ekeyrejected ekeyrevoked eksctl elastic
-    elements elfutils eligible eloop elsewhere embedded empty emulated emulation enable enabled enables
-    enabling encryption ended endere endpoint enetunreach enforce enforced engine enginedead enlarge enodev
-    enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough enqueued entitlement entrada entries
-    entry entrypoint enumerated environ environment environments enxio eoferror eopnotsupp eperm epexception
-    eprotonosupport equal erange erdma erlaubt erraform errato erreur errimagepull errno error errore
-    errornum errors esgotado esistente estimate ethernet ethtool etimedout evaluation event events every
-    everything evidence exactly examples exceeded exception excluded excluding exclusive exhausted exist
-    existe exists exitcode exited exiting expandable expected expects expir expirada expiration expired
-    explain explicitly export exported exporter exports exporttoshareablehandle exposing express extend
-    extended external extra fabric fabricmanager factor facts failed failing failover fails failure fallback
-    fallen falling false family farther faster fastsocket fatal fault feature features fedora fence fermi
-    fewer fghij ficheiro fichero fichier field fields fifolkey fiforkey filename files filter filtered
-    filters findings findlocalcpu finds finish finished finit firewall firmware first fixed flags flash
-    flavor flavour flowed flush flushed fluxcd folder follow follows forbidden forbids force forced
-    forceprecompiled forces format former forwards found fragmented framebuffer framework frees frequently
-    front fully function functional functionality functions fused garden gathered gaudi gbits gdaki gdrapi
-    gdrcopy gdrdma gdrdrv gdrkit gdrwrap gdscheck geforce gefunden general generation generic getbcmgen
-    getent getibdevicename getinfo getpcipath getsandboxruntime getting gintype github given gives glibc
-    global globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx gpuid gpumem
+    bootstrapnetinit bounced bound bounds bprovider braced brackets branch brdmap bread bregist bridge
+    bridges brings broadcast broken bsignal bstarted btasks buffer buffers buffsize bufinfo build
+    buildibvsymbols building builds built builtin bumblebee buses busid busybox bytes cable cache cacheset
+    callback callbacks called calling calls cancelled cannot capabilities capability capable capeff cards
+    carries catalog catastrophic caught cause caused ceiling centos certificate cgroup change changed
+    changes channel channels charp chassis chcon check checking checksum childfailed chipset choose chose
+    chosen chroot chunk chwilowo claimed claims class cleanup client clients clique cliqueid cliquerank
+    cliquesize closed cluster clusterpolicy clusteruuid cmafree cmatotal cmdline cmpltredir coalesced
+    coherent collect collected collective collectives collnet combine comes command commands commid commit
+    common comms communicate communication communicator communicators compare compared compares comparison
+    compat compatible compilation compile compiled compiler complete completed completion completions
+    component compress compressed compression compromised compute computing concern conda conex conexi
+    confidential confidentiality config configuration configure configured congestion connect connected
+    connection connections connects connectx connessione connexion consistent constraint construct consumer
+    container containerd containerenv containernetworking containerresources containers content context
+    contexts continuing control controller controllers copied copies coreos coreutils corporation correct
+    corrected corrisponde corrupt corrupted costs could couldn couldnt cound count counter counters counts
+    cpuinfo cpulist cpuset crash crashed crashes crashloopbackoff create createcontainer created
+    createlistensocket creating creation credits cross crossed crosses crypto ctran ctranib
+    cudacachingallocator cudadev cudadeviceenablepeeraccess cudaerrorcallrequiresnewerdriver
+    cudaerrorinsufficientdriver cudaerrormapbufferobjectfailed cudaerrormemoryallocation
+    cudaerrorsystemnotready cudaipc cudamemcpy cudawrap cudevicegetattribute cufile cufileop cufio cuinit
+    cuipcopenmemhandle cumem cumemcreate cumemenable cumemgetaddressrange cumemgethandleforaddressrange
+    cumemimportfromshareablehandle curle current currently customization customresourcedefinitions czenie
+    daemon daemonset daemonsets damage datadirectnic datapath datei ddebug debian debug debugging decide
+    decides decision declaration declare declared decompress decompression deepep deeplearning deepseek
+    deepspeed default defer defined degraded delay demand denegado denied dependencies dependency depending
+    depends depline deploy deployed depmod deprecated depth describe description descriptor destination
+    detail details detect detected determine devcap devcomm devel device deviceapi deviceids devicemanager
+    devices devindex devinfo devmem diagnostics diags differ different differently differs digest direcci
+    direct direction directly directnic directories directorio directory directtrans diret dirname disable
+    disabled disabling disaggregation disagrees discards dispatch displayed disponibile disponible
+    dispositivo distance distant distributed distribution distributions diststoreerror dlerror dlopen dlvsym
+    dmabuf dmabufenable dmabufsupported dmesg dnscache docker dockerenv dockerfile doctor doesn domain
+    doorbell dossier double downed download downloads drain driver driverbuild drivers drives dropped drops
+    dstrank dummy dumped duplicate dwords dynamic dynamo dyndbg dynsym dzenia eacces eagain eager earlier
+    early eason ebadf ebadmsg ebusy ecaps ecure editable edition eexist efadv efaenabled efault effect
+    efivarfs efivars egressctrl ehostunreach eingabe einval either ekeyexpired ekeyrejected ekeyrevoked
+    eksctl elastic elements elfutils eligible eloop elsewhere embedded empty emulated emulation enable
+    enabled enables enabling encryption ended endere endpoint enetunreach enforce enforced engine enginedead
+    enlarge enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enough enqueued entitlement
+    entrada entries entry entrypoint enumerated environ environment environments enxio eoferror eopnotsupp
+    eperm epexception eprotonosupport equal erange erdma erlaubt erraform errato erreur errimagepull errno
+    error errore errornum errors esgotado esistente estimate ethernet ethtool etimedout evaluation event
+    events every everything evidence exactly examples exceeded exception excluded excluding exclusive
+    exhausted exist existe exists exitcode exited exiting expandable expected expects expir expirada
+    expiration expired explain explicitly export exported exporter exports exporttoshareablehandle exposing
+    express extend extended external extra fabric fabricmanager factor facts failed failing failover fails
+    failure fallback fallen falling false family farther faster fastsocket fatal fault feature features
+    fedora fence fermi fewer fghij ficheiro fichero fichier field fields fifolkey fiforkey filename files
+    filter filtered filters findings findlocalcpu finds finish finished finit firewall firmware first fixed
+    flags flash flavor flavour flowed flush flushed fluxcd folder follow follows forbidden forbids force
+    forced forceprecompiled forces format former forwards found fragmented framebuffer framework frees
+    frequently front fully function functional functionality functions fused garden gathered gaudi gbits
+    gdaki gdrapi gdrcopy gdrdma gdrdrv gdrkit gdrwrap gdscheck geforce gefunden general generation generic
+    getbcmgen getent getibdevicename getinfo getpcipath getsandboxruntime getting gintype github given gives
+    glibc global globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx gpuid gpumem
     gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group groups grubby grubenv
     guest guide halted handle handler handles handling hanging hangs happens hardware harmless hashalgo
     hauptspeicher header headers health healthmask helper hexint highest holders hooks hostid hostname

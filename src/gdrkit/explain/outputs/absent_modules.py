@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from gdrkit.explain.lines.blocks import Block
 from gdrkit.explain.lines.line import is_machine
+from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
@@ -39,15 +40,29 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
     transcript = any(block.lines or not block.command for block in shown)
     found: dict[str, tuple[int, ...]] = {}
     for block in shown:
+        if _PATTERNS["lists"].search(block.command) is None:
+            continue
+        names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
+        if (row := _driver_row(block)) is not None:
+            for module in SOUGHT:
+                if module not in names | {*row.text.split()[3].split(",")}:
+                    found.setdefault(module, (row.number,))
         lists = _listing(block.command)
         if lists is None or not _is_whole(block, transcript):
             continue
-        names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
         for module in SOUGHT:
             if lists.search(f"{module} 16384 0") and module not in names:
                 numbers = (block.number, *(line.number for line in block.lines[:1]))
                 found.setdefault(module, numbers)
     return found
+
+
+def _driver_row(block: Block) -> TextLine | None:
+    """The row of nvidia, which names every module that uses it, as these do: they import its
+    nvidia_p2p_get_pages(). So it decides in a part of the list, too. Linux kernel/module/procfs.c,
+    print_unload_info()."""
+    rows = (line for line in block.lines if not line.cut and _PATTERNS["driver"].match(line.text))
+    return next(rows, None)
 
 
 def whole_listing(blocks: Iterable[Block]) -> int:
@@ -86,7 +101,8 @@ def _listing(command: str) -> re.Pattern[str] | None:
     found = _PATTERNS["lsmod"].search(command) or _PATTERNS["modules"].search(command)
     if found is None:
         return None
-    pattern = (found["pattern"] or "").strip("'\"").replace("\\?", "?").replace("\\|", "|")
+    words = f" {found['pattern'] or ''}".split(" -e ")
+    pattern = "|".join(word.strip("'\" ") for word in words if word).replace("\\?", "?").replace("\\|", "|")
     if (
         len(pattern) > PATTERN_CHARACTERS
         or pattern.count("?") > 2
@@ -96,11 +112,14 @@ def _listing(command: str) -> re.Pattern[str] | None:
     return re.compile(pattern, re.IGNORECASE if "i" in (found["options"] or "") else 0)
 
 
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"-][^\s'\"]*)"
 _GREP = (
     r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?P<options>(?:-[iEwFc]{1,5} ){0,3})"
-    r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+    rf"(?P<pattern>(?:-e )?{_WORD}(?: -e {_WORD}){{0,5}})"
 )
 _PATTERNS = {
+    "lists": regex(r"\blsmod\b|/proc/modules\b"),
+    "driver": regex(r"nvidia +\d{3,} +\d+ +\w+(?:,\w+)*,?(?: Live .*)?$"),
     "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?(?:\s*\| *wc -l)?\s*['\"]?$"),
     "modules": regex(rf"^{_GREP} /proc/modules\s*$"),
     "plain": regex(r"(?:\w|[|.^$-]|(?<=\w)\?)*"),
