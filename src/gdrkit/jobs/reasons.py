@@ -157,7 +157,15 @@ class ReasonFinder:
 
     def _without_efa(self, process: JobProcess) -> Iterator[LegReason]:
         """Why a process on EC2 finds no EFA: NET/IB takes none, so that its own reasons do not apply."""
-        printed = (one.text for one in process.all(nccl_records.Plugin))
+        printed = [one.text for one in process.all(nccl_records.Plugin)]
+        if not printed and self.gathered.tally.failures.efa:
+            remarks = process.all(nccl_records.Remark).items()
+            missing = [entry for remark, entry in remarks if remark.form == "no-plugin"]
+            entry = (*missing, *process.all(nccl_records.NoIbDevice).values())[0]
+            text = "NCCL loads no aws-ofi-nccl (libnccl-net.so), and its own code does not use EFA"
+            # a log without the line about the plugin may lack those of the plugin, too
+            codes = ("nccl-skips-efa", *(() if missing else NO_EFA))
+            yield LegReason(text, codes, self.gathered.where(entry.position))
         if not any(map(_EC2.search, printed)):
             return
         for warned, entry in process.all(nccl_records.Warned).items():
