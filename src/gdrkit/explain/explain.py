@@ -50,7 +50,7 @@ from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of
 from gdrkit.explain.peer_reads import of_completion
-from gdrkit.explain.platform_advice import of_owner, of_platform
+from gdrkit.explain.platform_advice import of_guest, of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import Candidate, is_foreign, is_unneeded, ranked
@@ -105,7 +105,7 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
         other, found = first, found[1:]
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
-    answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
+    answered = of_guest(of_platform(answered, nodes.get(answered.machine, judged[0].node)), text.lines)
     answered = of_ports(
         answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
     )

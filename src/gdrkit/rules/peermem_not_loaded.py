@@ -78,11 +78,8 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         stub, path = False, if_missing(PEERMEM, peermem_path, node)  # a pasted command says: not loaded
     if stub:
         return NotApplicable("a stub cannot be loaded")
-    return Failed(
-        seen=f"not in /proc/modules{_beside_another_stack(node)}",
-        expected="loaded",
-        subject=path.rpartition("/")[2],
-    )
+    seen = f"not in /proc/modules{_beside_another_stack(node)}"
+    return Failed(seen=seen, expected="loaded", subject=path.rpartition("/")[2])
 
 
 def _idle_legacy(node: Node) -> Failed | None:
