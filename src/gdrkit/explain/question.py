@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
+from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.acs_ports import REDIRECTS
 from gdrkit.explain.outputs.topologies import topology_row
 from gdrkit.formats.regex import regex
-from gdrkit.rules.deciding_command import DecidingCommand, fill
+from gdrkit.rules.deciding_command import ACS, DecidingCommand, fill
 
 PERMANENT_WEIGHT = 100
 """Weight of a command that shows whether the hardware can do it: if not, no other cause matters."""
@@ -52,11 +54,13 @@ def question(
 
 def commands_shown(lines: tuple[TextLine, ...]) -> set[str]:
     """The commands whose outputs a text shows: those that were typed, alone or among others for a shell
-    elsewhere, and a matrix that needs no command to be known."""
+    elsewhere, and a matrix or bits that need no command to be known."""
     typed = {line.command for line in lines if line.kind == "typed"}
     shown = typed.union(*map(_within, typed))
     if topology_row(lines):
         shown.add("nvidia-smi topo -m")
+    if any(line.kind in EVIDENCE and REDIRECTS.match(line.text) for line in lines):
+        shown.add(ACS)
     return shown
 
 
