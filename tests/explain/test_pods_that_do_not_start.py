@@ -73,7 +73,7 @@ def said(text: str) -> str:
         (NO_PLUGIN.format("sriov", "/opt/cni/bin"), "no CNI plugin sriov in /opt/cni/bin"),
         (NO_PLUGIN.format("macvlan", "/usr/libexec/cni /opt/cni/bin"), "secondaryNetwork.cniPlugins"),
         (NO_DEFINITION.format("ib-net", "team-a", "ib-net"), "no NetworkAttachmentDefinition ib-net in the"),
-        (NO_DEFINITION.format("w.conf", "kube-system", "w.conf"), "networkNamespace is kube-system"),
+        (NO_DEFINITION.format("w.conf", "kube-system", "w.conf"), "networkNamespace: kube-system"),
         (NO_RUNTIME, "nvidia-container-toolkit-daemonset"),
         (NOT_READY, "nvidia.com/ofed-driver"),
     ],

@@ -146,12 +146,8 @@ _POD = regex(
 GenGeneralName()."""
 
 
-_POD_NAME = regex(
-    r"(?:[a-z0-9-]{1,200}-)?pod(?:-[a-z0-9-]{1,200})?"
-    r"|[a-z0-9-]{1,200}-[bcdfghj-np-tv-xz24-9]{8,10}-[bcdfghj-np-tv-xz24-9]{5}"
-)
-"""The name of a host that is one of a pod: by its word, or by what a ReplicaSet appends, in the letters of
-kubernetes apimachinery pkg/util/rand."""
+_POD_NAME = regex(r"(?:[a-z0-9-]{1,200}-)?pod(?:-[a-z0-9-]{1,200})?")
+"""The name of a host by which it is a pod."""
 
 
 def _over_loopback(lines: tuple[TextLine, ...]) -> bool:

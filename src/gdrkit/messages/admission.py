@@ -248,10 +248,9 @@ ROWS = (
         meaning=Meaning(
             "Multus finds no NetworkAttachmentDefinition {definition} in the namespace {home}, so that the"
             " pod does not start: no program has started, and nothing is known of RDMA",
-            "`kubectl get network-attachment-definitions -A` shows where it is. In another namespace: write"
-            " it as NAMESPACE/{definition} in the pod's annotation k8s.v1.cni.cncf.io/networks. Nowhere:"
-            " create it, by an SriovNetwork, MacvlanNetwork or HostDeviceNetwork whose networkNamespace is"
-            " {home}, where an operator makes it",
+            "Look where `kubectl get network-attachment-definitions -A` has it. In another namespace: write"
+            " NAMESPACE/{definition} in the pod's annotation k8s.v1.cni.cncf.io/networks. Nowhere: create"
+            " it, or the operator's SriovNetwork or MacvlanNetwork with networkNamespace: {home}",
         ),
         source="k8snetworkplumbingwg/multus-cni pkg/k8sclient/k8sclient.go, getKubernetesDelegate()",
         open_end=True,

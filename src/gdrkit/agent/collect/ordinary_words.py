@@ -84,19 +84,19 @@ _WORDS = """
     globalginsupport gnulinux google gplonly gpudirect gpudirecttcpx gpuid gpumem
     gpumemgethandleforaddressrange gpunetio grace graph graphics greater greedy group groups grubby grubenv
     guest guide halted handle handler handles handling hanging hangs happens hardware harmless hashalgo
-    hauptspeicher header headers health healthmask helper hexint highest holders hooks hostdevicenetwork
-    hostid hostname hostnetwork hosts https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat
-    ibstatus ibverbs ibvsymbols ibvwrap ibwarn identifier identity iface ifname ifnames ignition ignore
-    ignored ignores ignoring image imagepullbackoff imagepullsecrets images implemented implementer import
-    imported importer importerror imports imposs impossibile improperly inaccessible inactive inbox include
-    incompatibility incompatible incomplete inconclusive incorrect incorrecta index indicates indirect
-    indirizzo indispon inexistente infiniband infinity information inherit inheriting initcall initialised
-    initialization initialize initialized initializer initializing initiated initr initramfs initrd
-    initstate inittransportsrank inline innotek input insert inside insmod install installable installation
-    installed installer installs installtime instance instances instead insufficient integrated integrity
-    intel intended inter interface interfaces internal internalversion internode interval intranode intree
-    inuse invalid invalidate invalide invalidimagename invbool inventory inversion invoke invoking ioctl
-    iommu ionic ippool ippools irdma isolates isolation issue issues items itself iwarp jetson jetsons jobid
+    hauptspeicher header headers health healthmask helper hexint highest holders hooks hostid hostname
+    hostnetwork hosts https hyper hypervisor ibdev ibdevx ibdisable ibext ibgda ibstat ibstatus ibverbs
+    ibvsymbols ibvwrap ibwarn identifier identity iface ifname ifnames ignition ignore ignored ignores
+    ignoring image imagepullbackoff imagepullsecrets images implemented implementer import imported importer
+    importerror imports imposs impossibile improperly inaccessible inactive inbox include incompatibility
+    incompatible incomplete inconclusive incorrect incorrecta index indicates indirect indirizzo indispon
+    inexistente infiniband infinity information inherit inheriting initcall initialised initialization
+    initialize initialized initializer initializing initiated initr initramfs initrd initstate
+    inittransportsrank inline innotek input insert inside insmod install installable installation installed
+    installer installs installtime instance instances instead insufficient integrated integrity intel
+    intended inter interface interfaces internal internalversion internode interval intranode intree inuse
+    invalid invalidate invalide invalidimagename invbool inventory inversion invoke invoking ioctl iommu
+    ionic ippool ippools irdma isolates isolation issue issues items itself iwarp jetson jetsons jobid
     joined journalctl journald judges kallsyms katalogu keeps keine kepler kernel kernelmoduleconfig
     kernelopts kernels kernelsymbol kernelver kexec keyring killed kinds known knows kobject ksymtab kubectl
     kubelet kubepods kubernetes kustomize kvcache label lacks lagging lanes laptop large latency later

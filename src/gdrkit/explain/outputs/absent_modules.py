@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 
 from gdrkit.explain.lines.blocks import Block
 from gdrkit.explain.lines.line import is_machine
-from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
@@ -43,10 +42,10 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
         if _PATTERNS["lists"].search(block.command) is None:
             continue
         names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
-        if (row := _driver_row(block)) is not None:
-            for module in SOUGHT:
-                if module not in names | {*row.text.split()[3].split(",")}:
-                    found.setdefault(module, (row.number,))
+        for line in block.lines:
+            if not line.cut and (row := _PATTERNS["driver"].match(line.text)):
+                users = names.union(row["users"].split(","))
+                found.update((module, (line.number,)) for module in SOUGHT if module not in users)
         lists = _listing(block.command)
         if lists is None or not _is_whole(block, transcript):
             continue
@@ -55,14 +54,6 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
                 numbers = (block.number, *(line.number for line in block.lines[:1]))
                 found.setdefault(module, numbers)
     return found
-
-
-def _driver_row(block: Block) -> TextLine | None:
-    """The row of nvidia, which names every module that uses it, as these do: they import its
-    nvidia_p2p_get_pages(). So it decides in a part of the list, too. Linux kernel/module/procfs.c,
-    print_unload_info()."""
-    rows = (line for line in block.lines if not line.cut and _PATTERNS["driver"].match(line.text))
-    return next(rows, None)
 
 
 def whole_listing(blocks: Iterable[Block]) -> int:
@@ -119,7 +110,9 @@ _GREP = (
 )
 _PATTERNS = {
     "lists": regex(r"\blsmod\b|/proc/modules\b"),
-    "driver": regex(r"nvidia +\d{3,} +\d+ +\w+(?:,\w+)*,?(?: Live .*)?$"),
+    # It names every module that uses it, as those do that import nvidia_p2p_get_pages(): so it decides in a
+    # part of the list, too. Linux kernel/module/procfs.c, print_unload_info().
+    "driver": regex(r"nvidia +\d{3,} +\d+ +(?P<users>\w+(?:,\w+)*),?(?: Live .*)?$"),
     "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?(?:\s*\| *wc -l)?\s*['\"]?$"),
     "modules": regex(rf"^{_GREP} /proc/modules\s*$"),
     "plain": regex(r"(?:\w|[|.^$-]|(?<=\w)\?)*"),
