@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.explanation import AnswerKind
+from gdrkit.explain.lines.transcript import read
 from tests.explain.explaining import explained
 
 RUN = """\
@@ -82,6 +83,19 @@ def test_without_a_listing_the_question_is_the_module_and_dma_buf_the_test(error
     assert found.question is not None and found.question.command.startswith("lsmod")
     assert found.answer.kind is AnswerKind.SEVERAL
     assert found.answer.now[0].startswith("Test dma-buf") and "--use_cuda_dmabuf" in found.answer.now[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Using DMA-BUF for GPU buffer address at 0x7f1a2a000000 aligned at 0x7f1a2a000000 with size 131072",
+        "Conflicting CPU frequency values detected: 1200.000000 != 3600.000000. CPU Frequency is not max.",
+        "************************************",
+    ],
+)
+def test_a_line_of_perftest_does_not_end_its_output(line: str):
+    text = run(option=" --use_cuda_dmabuf").replace("Couldn't allocate MR", f"{line}\nCouldn't allocate MR")
+    assert {one.typed_at for one in read(text) if one.text.strip()} == {1}
 
 
 def test_a_run_with_dma_buf_is_not_asked_to_use_it():
