@@ -66,6 +66,18 @@ ROWS = (
     ),
     MessageTemplate(
         "nccl",
+        "NET/Plugin{: ?}:{: ?}No plugin found (libnccl-net.so)",
+        meaning=Meaning(
+            "This line is harmless: NCCL found no network plugin, and uses its own InfiniBand code",
+            "Nothing has to be done",
+            effect="harmless",
+        ),
+        source="NCCL src/plugin/net.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal",
+    ),
+    MessageTemplate(
+        "nccl",
         "NVLS multicast support is not available",
         meaning=Meaning(
             "This line is harmless: NVLink multicast is a feature of some machines only",

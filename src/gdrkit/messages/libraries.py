@@ -388,7 +388,7 @@ ROWS = (
     ),
     MessageTemplate(
         "nccl",
-        r"NET/Plugin{: ?}:{: ?}{:Could not find:?|No plugin found} {:\S*}libnccl-net",
+        r"NET/Plugin{: ?}:{: ?}Could not find{::?} {:\S*}libnccl-net",
         meaning=_NO_PLUGIN,
         source="NCCL src/plugin/plugin_open.cc",
         open_end=True,
