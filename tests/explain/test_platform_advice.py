@@ -120,3 +120,41 @@ def test_who_manages_the_policy_is_named_beside_the_change():
 def test_without_a_sign_of_an_owner_the_change_is_as_it_was(label: str):
     assert explained(DTK + POLICY.format(label)).answer.now == explained(DTK).answer.now
     assert "manages" not in " ".join(explained(EINVAL).answer.now)
+
+
+def far(line: str, above: str = "") -> str:
+    return (
+        f"{above}n1:61:120 [0] NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'\n"
+        "n1:61:120 [0] NCCL INFO Using network IB\n"
+        f"n1:61:120 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 6000 / HCA 0 ({line})\n"
+        "n1:61:120 [0] NCCL INFO Channel 00/0 : 2[6000] -> 0[6000] [receive] via NET/IB/0\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "root@n1:/# systemd-detect-virt --vm\nkvm\nroot@n1:/# cat nccl.log\n",
+        "$ lscpu\nHypervisor vendor:     KVM\n$ cat nccl.log\n",
+        "[    0.000000] Hypervisor detected: KVM\n",
+        "$ hostnamectl\n    Virtualization: vmware\n$ cat nccl.log\n",
+    ],
+)
+def test_in_a_virtual_machine_a_distance_may_be_that_of_its_own_tree(shown: str):
+    (step, *_) = explained(far("distance 7 > 4", shown)).answer.now
+    assert "NCCL_TOPO_FILE" in step and step.startswith("The text shows a virtual machine")
+
+
+@pytest.mark.parametrize("shown", ["", "$ lscpu\nVirtualization:        VT-x\n$ cat nccl.log\n"])
+def test_elsewhere_a_distance_is_the_machines(shown: str):
+    (step, *_) = explained(far("distance 7 > 4", shown)).answer.now
+    assert "virtual machine" not in step and "NCCL_NET_GDR_LEVEL=SYS" in step
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"), [("distance 7 > 4", "pair-cross-socket"), ("distance 8 > 5", "pair-distant")]
+)
+def test_the_default_level_tells_what_a_distance_means(line: str, cause: str):
+    """8 is SYS or PHB where 5 is PXB: NCCL src/graph/topo.h, of 2.20 and 2.29."""
+    found = explained(far(line)).answer
+    assert found.cause == cause and found.sureness == "possible"

@@ -36,6 +36,15 @@ NO_ADDRESS = (
     '  Warning  FailedCreatePodSandBox  20s  kubelet  Failed to create pod sandbox: plugin type="macvlan"'
     " failed (add): error at storage engine: Could not allocate IP in range: ip: 10.0.0.1 / - 10.0.0.1\n"
 )
+NO_PLUGIN = (
+    "  Warning  FailedCreatePodSandBox  6m11s  kubelet  Failed to create pod sandbox: rpc error: code ="
+    ' Unknown desc = failed to setup network for sandbox "8be0": plugin type="multus" failed'
+    ' (add): [a/t:net]: error adding container to network "net": failed to find plugin "{}" in path [{}]\n'
+)
+NO_DEFINITION = (
+    "  Warning  NoNetworkFound  24s  multus  cannot find a network-attachment-definition ({}) in namespace"
+    ' ({}): network-attachment-definitions.k8s.cni.cncf.io "{}" not found\n'
+)
 NO_RUNTIME = (
     "  Warning  FailedCreatePodSandBox  12s  kubelet  Failed to create pod sandbox: rpc error: code ="
     ' Unknown desc = failed to get sandbox runtime: no runtime for "nvidia" is configured\n'
@@ -61,13 +70,17 @@ def said(text: str) -> str:
         (NO_IMAGE, "the registry has no such tag"),
         (NO_DEVICES, "Allocatable"),
         (NO_ADDRESS, "no free address"),
+        (NO_PLUGIN.format("sriov", "/opt/cni/bin"), "no CNI plugin sriov in /opt/cni/bin"),
+        (NO_PLUGIN.format("macvlan", "/usr/libexec/cni /opt/cni/bin"), "secondaryNetwork.cniPlugins"),
+        (NO_DEFINITION.format("ib-net", "team-a", "ib-net"), "no NetworkAttachmentDefinition ib-net in the"),
+        (NO_DEFINITION.format("w.conf", "kube-system", "w.conf"), "networkNamespace: kube-system"),
         (NO_RUNTIME, "nvidia-container-toolkit-daemonset"),
         (NOT_READY, "nvidia.com/ofed-driver"),
     ],
 )
 def test_an_event_that_kubectl_describes_is_an_output(event, words):
     """aws-samples/aws-efa-eks issue 8, sriov-network-device-plugin 310, Mellanox/network-operator 1052,
-    NVIDIA/gpu-operator 730, rancher/rke2 8687."""
+    NVIDIA/gpu-operator 730, rancher/rke2 8687, multus-cni 386."""
     assert {line.kind for line in read(EVENTS.partition("\n")[2] + event)} == {"machine"}
     assert words in said(EVENTS + event)
 

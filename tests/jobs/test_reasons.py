@@ -73,3 +73,51 @@ def test_a_warning_with_several_causes_states_none_of_them():
 
     assert error.meaning == "a warning that does not prove its cause"
     assert "no RDMA device" not in text(document(analysed(NO_EFA)))
+
+
+NO_PLUGIN = """\
+train-worker-0:45:132 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.
+train-worker-0:45:132 [0] NCCL INFO NET/IB : No device found.
+train-worker-0:45:132 [0] NCCL INFO NET/Socket : Using [0]eth0:192.168.45.173<0>
+train-worker-0:45:132 [0] NCCL INFO Using network Socket
+train-worker-0:45:132 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 53000 - Init START
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        '{"nvidia.com/gpu":"8","vpc.amazonaws.com/efa":"32"}\n',
+        "      vpc.amazonaws.com/efa:  4\n",
+        "    rdmap79s0           0000000000000000\n",
+        "ip-192-168-45-10.ec2.internal   Ready    <none>   2d    v1.31.2-eks-94953ac   p5.48xlarge\n",
+        "export FI_PROVIDER=efa\n",
+    ],
+)
+def test_on_an_efa_the_plugin_that_is_missing_is_the_reason(shown: str):
+    """Its line is no normal one there, and the pod has what it asks for."""
+    found = analysed(shown + NO_PLUGIN)
+    (reason,) = found.jobs[0].ranks[0].network_reasons
+
+    assert reason.codes == ("nccl-skips-efa",) and reason.line.line == 2
+    assert not found.misleading
+    assert "asks for" not in text(document(found))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["    mlx5_0              b8cef60300fb1234\n", "      vpc.amazonaws.com/efa:  0\n", "p.48xlarge\n"],
+)
+def test_elsewhere_the_line_about_the_plugin_is_normal(shown: str):
+    found = analysed(shown + NO_PLUGIN)
+    (reason,) = found.jobs[0].ranks[0].network_reasons
+
+    assert reason.codes == OF_VERBS
+    assert [one.truth.partition(":")[0] for one in found.misleading] == ["normal"]
+
+
+def test_a_log_without_the_line_about_the_plugin_leaves_it_open():
+    log = "rdmap79s0 0000000000000000\n" + "".join(NO_PLUGIN.splitlines(keepends=True)[1:])
+    (reason,) = analysed(log).jobs[0].ranks[0].network_reasons
+
+    assert reason.codes[0] == "nccl-skips-efa" and not reason.sure

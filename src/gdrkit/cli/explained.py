@@ -174,12 +174,14 @@ def _traits(text: str, codes: tuple[str, ...]) -> dict[str, Any]:
     """What the catalogue knows of a line with these causes: whether it says the first one itself, or has it
     by far most often; and whether it has more causes than those which gdrkit knows."""
     from gdrkit.jobs.gpu_names import OF_HARDWARE
+    from gdrkit.jobs.reasons import DISTANCES
 
     found = catalogue.match(text)
     if found is None:
         return {}
     row = found.message
-    leads = found.causes[:1] == codes[:1] and (row.leads or len(found.causes) == 1)
+    both = {*found.causes[:1], *codes[:1]}
+    leads = (len(both) == 1 or both <= {*DISTANCES}) and (row.leads or len(found.causes) == 1)
     if found.causes and codes[0] in OF_HARDWARE and found.causes[0] not in OF_HARDWARE:
         leads = True  # the log names its GPU
     return {"leads": leads, "note": NO_ERROR if row.hides_error else "", "message": row.name}

@@ -30,7 +30,7 @@ from gdrkit.explain.explanation import (
     plain,
 )
 from gdrkit.explain.failing import fails
-from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs
+from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs, with_other_path
 from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
 from gdrkit.explain.lines.transcript import TextLine, shows_output
 from gdrkit.explain.log_events import is_of_nccl
@@ -144,7 +144,7 @@ def _cause(
         sureness=first.sureness,
         claimed=first.claimed,
         lines=first.lines,
-        now=first_steps(steps, first, machines, lines, about),
+        now=with_other_path(first_steps(steps, first, machines, lines, about), first, machines),
         others=_others(
             one
             for one in _open_ones(found[1:], machines)
@@ -246,8 +246,7 @@ MAX_CAUSES = 9
 
 
 def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], about: Topics) -> Answer:
-    lines = found[0].lines[:1]
-    now: tuple[str, ...] = ()
+    lines, now = found[0].lines[:1], with_other_path((), found[0], machines)
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
     if found[0].code in OF_MEMORY and not about.gpu:

@@ -44,13 +44,14 @@ from gdrkit.explain.logged_job import (
 )
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.notes import NODE, notes_among
+from gdrkit.explain.outputs.acs_ports import of_listed_ports
 from gdrkit.explain.outputs.gpus import gpu_label
 from gdrkit.explain.outputs.machines_compared import slow_machines
 from gdrkit.explain.outputs.measured import RAS
 from gdrkit.explain.outputs.port_rates import port_rates, rate_facts
 from gdrkit.explain.outputs.text_host import TextHost, proofs_of, quote
 from gdrkit.explain.peer_reads import of_completion
-from gdrkit.explain.platform_advice import of_owner, of_platform
+from gdrkit.explain.platform_advice import of_guest, of_owner, of_platform
 from gdrkit.explain.port_steps import of_ports
 from gdrkit.explain.question import commands_shown, question
 from gdrkit.explain.ranking import Candidate, is_foreign, is_unneeded, ranked
@@ -106,10 +107,10 @@ def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
     answered = unless_contradicted(answer(text.lines, shown, found, about, other, job), shown)
     nodes = {one.host.machine: one.node for one in judged}
     answered = of_platform(answered, nodes.get(answered.machine, judged[0].node))
-    answered = of_ports(
-        answered, text.lines, (node for name, node in nodes.items() if answered.machine in ("", name))
-    )
-    answered = of_completion(of_selectors(of_owner(answered, text.lines), text.lines), text.lines)
+    own_nodes = [node for name, node in nodes.items() if answered.machine in ("", name)]
+    answered = of_ports(answered, text.lines, own_nodes)
+    for advise in (of_guest, of_listed_ports, of_owner, of_selectors, of_completion):
+        answered = advise(answered, text.lines)
     by_ras = any(fact.name == RAS for machine in shown for fact in machine.known)
     examples = job is not None and job.decides_nothing and not by_ras and answered.kind in UNPROVEN
     return Explanation(

@@ -15,7 +15,9 @@ from gdrkit.explain.subject import Topics
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.regex import regex
+from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.operator import OFED_POD_LOG
+from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.report.pages import IN_A_POD, IN_SLURM, code_page, sections
 from gdrkit.rules.rule import ADDRESS
 
@@ -78,6 +80,23 @@ def first_steps(
     if unnamed and about.named == INTEGRATED:
         return (f"{ON_A_SPARK} Else: {steps[0]}", *steps[1:])
     return steps
+
+
+OTHER_PATH = "perftest-tests-other-path"
+TEST_DMABUF = (
+    " dma-buf, which needs no nvidia-peermem: add `--use_cuda_dmabuf` to the same command. If perftest"
+    " does not know this option, it was built without it."
+)
+
+
+def with_other_path(
+    steps: tuple[str, ...], first: Candidate, machines: tuple[TextMachine, ...]
+) -> tuple[str, ...]:
+    """The steps, and how to test dma-buf, where perftest could register no GPU memory without it."""
+    tested = any(found.code == OTHER_PATH for one in machines for found in (*one.established, *one.notes))
+    if not tested or first.code not in causes_of("ibv_reg_mr", EFAULT) or _closed_dmabuf(machines):
+        return steps
+    return (f"{steps[0]} Or test{TEST_DMABUF}" if steps else f"Test{TEST_DMABUF}", *steps[1:])
 
 
 def _is_open_for_peermem(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:

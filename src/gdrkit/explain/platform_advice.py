@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence.quoting import quoted
+from gdrkit.explain.answer import FAR
 from gdrkit.explain.explanation import Answer
 from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
@@ -94,6 +95,25 @@ _EDITS = regex(
     r" (?:patch|apply|edit))\b|\b(?:driver|ofedDriver|operator|rdma)\.\w|\brequest the resource\b"
 )
 """What steps name that change an object of a cluster."""
+
+
+FAR_IN_GUEST = (
+    "The text shows a virtual machine, whose PCIe tree need not be the host's: ask whoever runs it for a"
+    " file for NCCL_TOPO_FILE, or for a tree that shows which GPU and NIC share a switch. {}"
+)
+_GUEST = regex(
+    r"\s*(?:Virtualization: +)?(?:kvm|qemu|vmware|microsoft|xen|amazon|google)\s*$"
+    r"|.{0,80}\bHypervisor (?:vendor|detected): +\S|flags\s*:.* hypervisor\b"
+)
+"""What systemd-detect-virt, hostnamectl, lscpu, the kernel and /proc/cpuinfo print in a virtual machine."""
+
+
+def of_guest(answer: Answer, lines: Iterable[TextLine]) -> Answer:
+    """An answer about a distance, where the text shows that a hypervisor decides which one a guest sees."""
+    far = answer.cause in FAR and answer.now
+    if not far or not any(_GUEST.match(line.text) for line in lines if line.kind in EVIDENCE):
+        return answer
+    return replace(answer, now=(FAR_IN_GUEST.format(answer.now[0]), *answer.now[1:]))
 
 
 def of_owner(answer: Answer, lines: Iterable[TextLine]) -> Answer:

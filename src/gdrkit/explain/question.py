@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
+from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
+from gdrkit.explain.outputs.acs_ports import REDIRECTS
 from gdrkit.explain.outputs.topologies import topology_row
 from gdrkit.formats.regex import regex
-from gdrkit.rules.deciding_command import DecidingCommand, fill
+from gdrkit.rules.deciding_command import ACS, DecidingCommand, fill
 
 PERMANENT_WEIGHT = 100
 """Weight of a command that shows whether the hardware can do it: if not, no other cause matters."""
 
 PARTLY_SHOWN_WEIGHT = 0.5
-"""Weight of a command whose output the text shows already, perhaps only in part."""
+"""Weight of a command whose output the text shows already, perhaps only in part. What another search finds
+in it is no part of that."""
 
 ONLY_CAUSE_WEIGHT = 1.5
 """Weight of a command that would confirm the only possible cause of a line."""
@@ -51,11 +54,13 @@ def question(
 
 def commands_shown(lines: tuple[TextLine, ...]) -> set[str]:
     """The commands whose outputs a text shows: those that were typed, alone or among others for a shell
-    elsewhere, and a matrix that needs no command to be known."""
+    elsewhere, and a matrix or bits that need no command to be known."""
     typed = {line.command for line in lines if line.kind == "typed"}
     shown = typed.union(*map(_within, typed))
     if topology_row(lines):
         shown.add("nvidia-smi topo -m")
+    if any(line.kind in EVIDENCE and REDIRECTS.match(line.text) for line in lines):
+        shown.add(ACS)
     return shown
 
 
@@ -85,7 +90,8 @@ def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str
     if len(line.causes) == 1:
         return ONLY_CAUSE_WEIGHT
     program = deciding.command.removeprefix("sudo ").split()[0]
-    shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
+    whole = (command.removeprefix("sudo ") for command in typed if "grep" not in command)
+    shown = any(command.split()[:1] == [program] for command in whole)
     return PARTLY_SHOWN_WEIGHT if shown else 1
 
 

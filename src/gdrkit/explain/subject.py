@@ -134,7 +134,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         named,
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
-        any(_POD.match(line.text) for line in first),
+        any(_POD.match(line.text) or _POD_NAME.fullmatch(line.host) for line in first),
     )
 
 
@@ -144,6 +144,10 @@ _POD = regex(
 )
 """Of the names, those that the operators of training jobs give: kubeflow/trainer pkg/common/util,
 GenGeneralName()."""
+
+
+_POD_NAME = regex(r"(?:[a-z0-9-]{1,200}-)?pod(?:-[a-z0-9-]{1,200})?")
+"""The name of a host by which it is a pod."""
 
 
 def _over_loopback(lines: tuple[TextLine, ...]) -> bool:

@@ -144,9 +144,8 @@ def _messages(lines: tuple[TextLine, ...], *, one_host: bool) -> Iterator[OtherL
         if meaning.effect != "state" or not _shows_log(match, lines):
             shown = 1 if _is_printed(line) else QUOTED
             weight = WEIGHTS[meaning.effect] * shown
-            yield OtherLine(
-                line, meaning.words, meaning.todo, weight, meaning.effect, meaning.after, meaning.brings
-            )
+            means, todo = (match.filled(text) for text in (meaning.words, meaning.todo))
+            yield OtherLine(line, means, todo, weight, meaning.effect, meaning.after, meaning.brings)
 
 
 def _shows_log(row: Match, lines: tuple[TextLine, ...]) -> bool:

@@ -1,5 +1,5 @@
 """What launchers print in the logs of a job: torchrun's tables, which name the process that failed first,
-lines of Slurm, and commands of kubectl."""
+lines of Slurm, and commands of kubectl; and whether these and others show an EFA."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gdrkit.formats.regex import regex
 from gdrkit.messages.process_ends import TABLE, TABLE_LINES, FirstFailure, first_failures
+from gdrkit.programs.aws_ofi_nccl.messages import SHOWS_EFA
 
 MOST_LINES = 20_000
 """Lines of tables that are kept: each launcher, one a node, prints at most one table."""
@@ -29,6 +30,16 @@ def pods_named(text: bytes) -> set[str]:
     return {word.rpartition(b"/")[2].decode("utf-8", "replace") for words in found for word in words}
 
 
+_EFA = regex(SHOWS_EFA.encode())
+_OF_EFA = (b"amazonaws.com/efa", b"rdmap", b"xlarge", b"=efa")
+"""What every text about an EFA has, and few logs: only there the pattern is tried."""
+
+
+def shows_efa(text: bytes) -> bool:
+    """Whether a text shows that its hosts have an EFA."""
+    return any(mark in text for mark in _OF_EFA) and _EFA.search(text) is not None
+
+
 class FailureTables(Struct):
     """The lines of these tables, by their positions in the tally."""
 
@@ -37,6 +48,7 @@ class FailureTables(Struct):
     left: int = 0  # lines that the last table of this section may still have
     slurm: bool = False
     pods: set[str] = set()
+    efa: bool = False
 
     def feed(self, chunk: bytes, base: int) -> None:
         """Keep the lines of tables; one may begin in a chunk and end in another. `base`: where the chunk
@@ -46,6 +58,7 @@ class FailureTables(Struct):
             self.slurm = labelled is not None or any(mark in chunk for mark in SLURM)
         if b"kubectl" in chunk and len(self.pods) < MOST_PODS:
             self.pods |= pods_named(chunk)
+        self.efa = self.efa or shows_efa(chunk)
         self.left = self.left if base >> 40 == self.section else 0
         self.section = base >> 40
         if not self.left and MARK not in chunk:
@@ -62,6 +75,7 @@ class FailureTables(Struct):
         self.lines.update(other.lines)
         self.slurm = self.slurm or other.slurm
         self.pods |= other.pods
+        self.efa = self.efa or other.efa
 
     def first(self) -> Iterator[FirstFailure]:
         """The process that failed first, by the first table that says why; else by the first table."""

@@ -111,7 +111,7 @@ def misleading(gathered: GatheredRanks, counts: LegCounts) -> list[MisleadingLin
 
 def _all(gathered: GatheredRanks, counts: LegCounts) -> Iterator[tuple[str, TallyEntry]]:
     for process in gathered.processes.values():
-        lacks_plugin = _lacks_plugin(process)
+        lacks_plugin = gathered.tally.failures.efa or _lacks_plugin(process)
         for kind, test in TESTS.items():
             for record, entry in process.records.get(kind, {}).items():
                 truth = test(record, counts)

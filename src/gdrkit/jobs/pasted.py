@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.document import Causes, NcclDocument, document
-from gdrkit.jobs.failure_tables import pods_named
+from gdrkit.jobs.failure_tables import pods_named, shows_efa
 from gdrkit.jobs.job import LogPosition
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.runtime_prefixes import Unwrapper
@@ -43,5 +43,6 @@ def pasted_job(
     tally = Tally()
     tally.feed("\n".join((*text.lines, "")).encode(), 0)
     tally.failures.pods |= pods_named(content)
+    tally.failures.efa = shows_efa(content)
     found = analyse(tally, lambda position: LogPosition(name, number(position)))
     return PastedJob(document(found), document(found, left), text)

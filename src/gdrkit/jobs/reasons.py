@@ -49,6 +49,8 @@ MODULE_FIRST = ("peermem-not-loaded", "gpu-consumer", "gpu-unsupported")
 UNTIL_2_5 = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Distances by their numbers up to 2.5, where the level is the first that is refused: src/include/topo.h of
 2.4.2."""
+DEFAULT = "PXB"
+"""The level from 2.6 on, but P2C on coherent GPUs: src/graph/paths.cc, ncclTopoCheckGdr()."""
 WITHIN_DEFAULT = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C")
 """Distances that the default level allows, of any release: a setting alone refuses these."""
 
@@ -157,7 +159,15 @@ class ReasonFinder:
 
     def _without_efa(self, process: JobProcess) -> Iterator[LegReason]:
         """Why a process on EC2 finds no EFA: NET/IB takes none, so that its own reasons do not apply."""
-        printed = (one.text for one in process.all(nccl_records.Plugin))
+        printed = [one.text for one in process.all(nccl_records.Plugin)]
+        if not printed and self.gathered.tally.failures.efa:
+            remarks = process.all(nccl_records.Remark).items()
+            missing = [entry for remark, entry in remarks if remark.form == "no-plugin"]
+            entry = (*missing, *process.all(nccl_records.NoIbDevice).values())[0]
+            text = "NCCL loads no aws-ofi-nccl (libnccl-net.so), and its own code does not use EFA"
+            # a log without the line about the plugin may lack those of the plugin, too
+            codes = ("nccl-skips-efa", *(() if missing else NO_EFA))
+            yield LegReason(text, codes, self.gathered.where(entry.position))
         if not any(map(_EC2.search, printed)):
             return
         for warned, entry in process.all(nccl_records.Warned).items():
@@ -225,6 +235,8 @@ class ReasonFinder:
         kinds, levels = self._types(process, pair)
         if kinds and levels:
             words += f": {' or '.join(kinds)}, but {' or '.join(levels)} is the farthest allowed"
+        elif by_default := self._types(process, pair, default=True)[0]:
+            words += f": {' or '.join(by_default)}, if the level is NCCL's default"
         elif pair.distance is not None:
             words += " (the meaning of the numbers depends on the version, which the log does not show)"
         is_set = self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None
@@ -234,20 +246,22 @@ class ReasonFinder:
             return LegReason(words, ("pair-cross-socket",), position)
         if kinds and "SYS" not in kinds:
             return LegReason(words, ("pair-distant",), position)
-        return LegReason(words, ("pair-distant", "pair-cross-socket"), position)
+        codes = DISTANCES[::-1] if by_default == ("SYS",) else DISTANCES
+        return LegReason(words, codes, position)
 
     def _types(
-        self, process: JobProcess, pair: nccl_records.PairLine
+        self, process: JobProcess, pair: nccl_records.PairLine, *, default: bool = False
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The path types that a line's distance and level can mean; () if too much is open.
 
-        Without a version the level decides, if NCCL printed its name: it gave this number to it."""
+        Without a version the level decides, if NCCL printed its name: it gave this number to it. `default`:
+        as if it had printed that of its default."""
         if pair.distance is None or pair.level is None:
             return (), ()
         if pair.excludes and max(pair.distance, pair.level - 1) < len(UNTIL_2_5):
             return (UNTIL_2_5[pair.distance],), UNTIL_2_5[max(0, pair.level - 1) : pair.level]
         set_level = process.variable("NCCL_NET_GDR_LEVEL", resolved=True)
-        name = set_level[0] if set_level else ""
+        name = set_level[0] if set_level else DEFAULT * default
         if not self.version and not name:
             return (), ()
         tables = types_of_lines(self.version, name, pair.level, modes=bool(pair.mode))

@@ -226,4 +226,35 @@ ROWS = (
         sample='Failed to pull image "nvcr.io/nvidia/driver:580.95.05-ubuntu26.04": rpc error: code ='
         " NotFound",
     ),
+    MessageTemplate(
+        "kubernetes",
+        r'failed to find plugin "{plugin:[\w.-]{1,60}}" in path{:s?} [{path:[^\]]{1,200}}]',
+        meaning=Meaning(
+            "The node has no CNI plugin {plugin} in {path}, so that the pod does not start: no program has"
+            " started, and nothing is known of RDMA",
+            "Look for the pod on that node that copies it there, and read its log. The SR-IOV Network"
+            " Operator or a DaemonSet brings sriov, ib-sriov and rdma; secondaryNetwork.cniPlugins of the"
+            " Network Operator, or containernetworking-plugins, macvlan, host-device and the like. If the"
+            " pod runs, it writes to another folder than the runtime reads",
+        ),
+        source="containernetworking/cni pkg/invoke/find.go, FindInPath(); multus-cni issue 386",
+        open_end=True,
+        sample='failed to find plugin "sriov" in path [/opt/cni/bin]',
+    ),
+    MessageTemplate(
+        "multus",
+        r"cannot find a network-attachment-definition ({definition:[\w.-]{1,253}}) in namespace"
+        r" ({home:[\w.-]{1,63}})",
+        meaning=Meaning(
+            "Multus finds no NetworkAttachmentDefinition {definition} in the namespace {home}, so that the"
+            " pod does not start: no program has started, and nothing is known of RDMA",
+            "Look where `kubectl get network-attachment-definitions -A` has it. In another namespace: write"
+            " NAMESPACE/{definition} in the pod's annotation k8s.v1.cni.cncf.io/networks. Nowhere: create"
+            " it, or the operator's SriovNetwork or MacvlanNetwork with networkNamespace: {home}",
+        ),
+        source="k8snetworkplumbingwg/multus-cni pkg/k8sclient/k8sclient.go, getKubernetesDelegate()",
+        open_end=True,
+        sample="cannot find a network-attachment-definition (ib-net) in namespace (team-a): "
+        'network-attachment-definitions.k8s.cni.cncf.io "ib-net" not found',
+    ),
 )

@@ -102,6 +102,12 @@ class Match(Struct, frozen=True):
     words: str  # the part of the text that matches
     number: int = 0  # line in its source
 
+    def filled(self, text: str) -> str:
+        """A text with the values in place of their names in braces."""
+        for name, value in self.values.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
     @property
     def causes(self) -> tuple[str, ...]:
         """Codes of all possible causes."""

@@ -6,7 +6,7 @@ from gdrkit.facts.acs_layout import AcsLayout, LayoutNeeds, PortMask, group, lay
 from gdrkit.facts.pci_registers import acs
 from gdrkit.facts.pci_text import ACS_BITS
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.deciding_command import ACS, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -32,7 +32,7 @@ def ports_of_layout(node: Node) -> tuple[PortMask, ...]:
     slows=(DMABUF,),
     reported_by=(
         DecidingCommand("sudo rdma_topo check", "FAIL  ACS for TYPE PORT has incorrect values"),
-        DecidingCommand("sudo lspci -vvv | grep -i acsctl", "other bits at that port"),
+        DecidingCommand(ACS, "other bits at that port"),
     ),
     remedies=(RemedyName.SET_ACS_BITS,),
     cost="Traffic between GPU and NIC goes up to the CPU, or is refused.",

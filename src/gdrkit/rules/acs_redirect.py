@@ -8,7 +8,7 @@ from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_add
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.capabilities import REGISTRATION
-from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.deciding_command import ACS, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -18,11 +18,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     Layer.PCIE,
     per=hardware_pairs,
     slows=REGISTRATION,
-    reported_by=(
-        DecidingCommand(
-            "sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above the GPU or the NIC"
-        ),
-    ),
+    reported_by=(DecidingCommand(ACS, "ReqRedir+ on a bridge above the GPU or the NIC"),),
     remedies=(RemedyName.CLEAR_ACS_REDIRECT,),
     cost="Traffic that could stay in the switch goes up to the CPU and back down, at a fraction of the "
     "speed; with an IOMMU it may fail or hang.",

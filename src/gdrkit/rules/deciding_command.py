@@ -14,6 +14,7 @@ MODINFO = "modinfo {file}"
 LSMOD = "lsmod | grep -E 'peer_?mem'"
 DRIVER_VERSION = "cat /proc/driver/nvidia/version"
 DEVINFO = "ibv_devinfo"
+ACS = "sudo lspci -vvv | grep -i acsctl"
 CUDA_PROBE = "gdr probe cuda"
 VERBS_PROBE = "gdr probe verbs"
 

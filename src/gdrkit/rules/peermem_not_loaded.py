@@ -40,11 +40,13 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     unless it uses dma-buf; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
 
     What to do: Run `sudo modprobe nvidia-peermem`; `gdr modprobe nvidia-peermem` predicts what that prints.
-    To load it at each boot, add a line `nvidia-peermem` to a file in /etc/modules-load.d. modprobe also
-    loads nvidia and the RDMA core; mlx5 and nvidia_uvm are not dependencies of nvidia-peermem.
+    To load it at each boot, add a line `nvidia-peermem` to a file in /etc/modules-load.d.
+
+    In a pod: the module is the node's: with the driver of the GPU Operator, set driver.rdma.enabled: true in
+    ClusterPolicy; with the node's own driver, run `sudo modprobe nvidia-peermem` on the node.
 
     Why: Nothing loads it automatically: no device requests it, and the driver's packages install no service
-    for it.
+    for it. modprobe also loads nvidia and the RDMA core; mlx5 and nvidia_uvm are not dependencies of it.
 
     The driver brings it from 470 on; with an older one, nv_peer_mem does the same. From CUDA 13.0 on NVIDIA
     calls the interface below it, NV-P2P, deprecated; drivers to 610 still ship the module. Prefer dma-buf.
@@ -76,11 +78,8 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         stub, path = False, if_missing(PEERMEM, peermem_path, node)  # a pasted command says: not loaded
     if stub:
         return NotApplicable("a stub cannot be loaded")
-    return Failed(
-        seen=f"not in /proc/modules{_beside_another_stack(node)}",
-        expected="loaded",
-        subject=path.rpartition("/")[2],
-    )
+    seen = f"not in /proc/modules{_beside_another_stack(node)}"
+    return Failed(seen=seen, expected="loaded", subject=path.rpartition("/")[2])
 
 
 def _idle_legacy(node: Node) -> Failed | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import explained
 
@@ -44,3 +46,23 @@ def test_a_port_that_redirects_above_both_or_elsewhere_need_not_matter():
 
 def test_a_port_that_does_not_redirect_is_right():
     assert explained(TREE + PORT.format("42:08.0", "-")).answer.others == ()
+
+
+@pytest.mark.parametrize("typed", ["# gpu300: sudo lspci -vvv | grep ACSCtl\n", "$ sudo lspci -vvv\n", ""])
+def test_without_a_tree_the_ports_are_named_and_the_tree_is_the_next_step(typed: str):
+    """What the text shows already is not asked for again."""
+    ports = "".join(PORT.format(address, "+").partition("\n")[2] for address in ("15:01.0", "17:02.0"))
+    found = explained(typed + ports + PORT.format("18:00.0", "-").partition("\n")[2])
+
+    assert found.answer.sentence.endswith(": 0000:15:01.0, 0000:17:02.0.")
+    assert found.answer.now[0].startswith("`lspci -tv` shows")
+    assert found.question is None
+
+
+def test_bits_without_an_address_name_no_port():
+    found = explained(
+        "$ sudo lspci -vvv | grep ACSCtl\n\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n"
+    )
+
+    assert [one.code for one in found.answer.others] == ["acs-redirect"]
+    assert "0000:" not in found.answer.sentence

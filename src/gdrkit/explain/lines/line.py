@@ -84,6 +84,8 @@ _CORE = (
     r"|Linux version \d|Linux \S+ \d+\.\d+\S* #\d|SecureBoot (?:en|dis)abled|Secure [Bb]oot (?:en|dis)abled"
     r"|Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b|DMA-BUF is not supported|DMABUF requested"
     r"|CUDA device (?:\d+: PCIe|integrated:)|\[pid = \d+, dev = \d+\]|OFED stack does not support"
+    r"|Perftest (?:doesn't )?supports |WARNING: BW peak won't be |\*{36}$|Couldn't create IB resources"
+    r"|Using DMA-BUF for GPU buffer |Conflicting CPU frequency values detected: |Max msg size in RDMA READ "
     r"|Failed to insert module '|[Ff]ailed to load nvidia-peermem|waiting for mellanox ofed"
     r"|nvidia-peermem module |successfully loaded nvidia-peermem|Failed to initialize NVML"
     r"|NVRM version: |libibverbs: |cat: /|ls: cannot access|grep: /"

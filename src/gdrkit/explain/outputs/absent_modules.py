@@ -39,10 +39,16 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
     transcript = any(block.lines or not block.command for block in shown)
     found: dict[str, tuple[int, ...]] = {}
     for block in shown:
+        if _PATTERNS["lists"].search(block.command) is None:
+            continue
+        names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
+        for line in block.lines:
+            if not line.cut and (row := _PATTERNS["driver"].match(line.text)):
+                users = names.union(row["users"].split(","))
+                found.update((module, (line.number,)) for module in SOUGHT if module not in users)
         lists = _listing(block.command)
         if lists is None or not _is_whole(block, transcript):
             continue
-        names = {line.text.split()[0] for line in block.lines if line.text.strip()} - {NONE_COUNTED}
         for module in SOUGHT:
             if lists.search(f"{module} 16384 0") and module not in names:
                 numbers = (block.number, *(line.number for line in block.lines[:1]))
@@ -86,7 +92,8 @@ def _listing(command: str) -> re.Pattern[str] | None:
     found = _PATTERNS["lsmod"].search(command) or _PATTERNS["modules"].search(command)
     if found is None:
         return None
-    pattern = (found["pattern"] or "").strip("'\"").replace("\\?", "?").replace("\\|", "|")
+    words = f" {found['pattern'] or ''}".split(" -e ")
+    pattern = "|".join(word.strip("'\" ") for word in words if word).replace("\\?", "?").replace("\\|", "|")
     if (
         len(pattern) > PATTERN_CHARACTERS
         or pattern.count("?") > 2
@@ -96,11 +103,16 @@ def _listing(command: str) -> re.Pattern[str] | None:
     return re.compile(pattern, re.IGNORECASE if "i" in (found["options"] or "") else 0)
 
 
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"-][^\s'\"]*)"
 _GREP = (
     r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?P<options>(?:-[iEwFc]{1,5} ){0,3})"
-    r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+    rf"(?P<pattern>(?:-e )?{_WORD}(?: -e {_WORD}){{0,5}})"
 )
 _PATTERNS = {
+    "lists": regex(r"\blsmod\b|/proc/modules\b"),
+    # It names every module that uses it, as those do that import nvidia_p2p_get_pages(): so it decides in a
+    # part of the list, too. Linux kernel/module/procfs.c, print_unload_info().
+    "driver": regex(r"nvidia +\d{3,} +\d+ +(?P<users>\w+(?:,\w+)*),?(?: Live .*)?$"),
     "lsmod": regex(rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?(?:\s*\| *wc -l)?\s*['\"]?$"),
     "modules": regex(rf"^{_GREP} /proc/modules\s*$"),
     "plain": regex(r"(?:\w|[|.^$-]|(?<=\w)\?)*"),

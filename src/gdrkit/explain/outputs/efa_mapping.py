@@ -9,6 +9,7 @@ from gdrkit.explain.lines.blocks import EVIDENCE
 from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.explain.outputs.readings import Reading
 from gdrkit.formats.regex import regex
+from gdrkit.programs.aws_ofi_nccl.messages import SHOWS_EFA
 from gdrkit.rules.efa_mapping_refused import WITHOUT_OPTION
 
 CODE = "efa-mapping-refused"
@@ -21,7 +22,7 @@ _BRANCH = regex(
     rf"\bDriver Version\s*: *{_NUMBER}\.\d|NVRM version: .* {_NUMBER}\.\d|^\s*{_NUMBER}\.\d+\.\d+\s*$"
 )
 _COHERENT = regex(r"\bNVIDIA(?: Corporation)? GB[23]00\b|\bp6e-gb[23]00")
-_EFA = regex(r"Elastic Fabric Adapter|\bprovider: efa\b|NET/OFI|\brdmap\d+s\d+|\befa_nccl|-p efa\b")
+_EFA = regex(rf"{SHOWS_EFA}|NET/OFI|\befa_nccl")
 _NAMED = regex(r"\bEFA\b|\baws-ofi-nccl\b|\bp6e-gb[23]00")
 
 

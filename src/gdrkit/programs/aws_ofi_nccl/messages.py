@@ -22,6 +22,12 @@ _ofi = functools.partial(MessageTemplate, "aws-ofi-nccl", open_end=True)
 _DMABUF = "aws/aws-ofi-nccl src/nccl_ofi_dmabuf.cpp"
 NO_GDR = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old", "efa-mapping-refused")
 """Why the plugin gets no GPUDirect RDMA from libfabric."""
+SHOWS_EFA = (
+    r"Elastic Fabric Adapter|\bprovider: efa\b|\brdmap\d+s\d+|-p efa\b|\bFI_PROVIDER=efa\b"
+    r"|\bvpc\.amazonaws\.com/efa\W{1,20}[1-9]|\bp(?:3dn|4de?|5e?n?|6e?-\w{4,5})\.\d{1,2}xlarge\b"
+)
+"""What a text shows of an EFA: its name in a listing (rdma-core kernel-boot/rdma_rename.c), the provider of
+libfabric, the resource of a pod, or a type of instance that has GPUs and EFAs (AWS's list of these)."""
 NO_EFA = ("rdma-device-not-in-container", "no-rdma-device")
 """Why libfabric offers the plugin a provider over TCP or UDP instead of EFA."""
 

@@ -246,8 +246,8 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     How to tell: No PCIe switch is above both devices. `nvidia-smi topo -m` prints PHB, NODE or SYS for the
     pair.
 
-    What to do: Use a NIC below the GPU's PCIe switch. If there is none, set `NCCL_NET_GDR_LEVEL=PHB` (or
-    SYS) and measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU.
+    What to do: Use a NIC below the GPU's PCIe switch. If there is none, set `NCCL_NET_GDR_LEVEL=PHB` (for a
+    pair that is SYS: SYS) and measure: direct traffic can be slower than a copy, or fail with an IOMMU.
 
     In a virtual machine and on EFA, jobs usually give NCCL a topology file (NCCL_TOPO_FILE), which decides
     instead of the tree that the kernel shows. Without a look at the job, the answer is unknown there.

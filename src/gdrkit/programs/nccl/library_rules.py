@@ -169,8 +169,9 @@ def nccl_skips_efa(node: Node, device: RdmaDevice) -> Outcome:
     How to tell: The device's driver is efa: `readlink /sys/class/infiniband/<device>/device/driver`. With
     NCCL_DEBUG=INFO, a job with the plugin logs `Using network` with the name AWS Libfabric or Libfabric.
 
-    What to do: Install Amazon's EFA installer, or use an image that has the plugin. `gdr doctor` judges the
-    plugin first where all NICs are EFAs.
+    What to do: Use an image that has aws-ofi-nccl and libfabric, or run Amazon's EFA installer in it; if it
+    has them, put the folder of libnccl-net.so into LD_LIBRARY_PATH. The log then says `Selected provider is
+    efa`. `gdr doctor` judges the plugin first where all NICs are EFAs.
 
     Why: NCCL takes ports whose link layer is InfiniBand or Ethernet; that of EFA is unspecified. EFA has no
     reliable connected queue pairs, which NCCL's code needs.
