@@ -95,7 +95,7 @@ train-worker-0:45:132 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cu
     ],
 )
 def test_on_an_efa_the_plugin_that_is_missing_is_the_reason(shown: str):
-    """Its line is no normal one there, and the pod has what it asks for."""
+    """Its line is not normal there, and the pod has what it asks for."""
     found = analysed(shown + NO_PLUGIN)
     (reason,) = found.jobs[0].ranks[0].network_reasons
 

@@ -17,8 +17,8 @@ PERMANENT_WEIGHT = 100
 """Weight of a command that shows whether the hardware can do it: if not, no other cause matters."""
 
 PARTLY_SHOWN_WEIGHT = 0.5
-"""Weight of a command whose output the text shows already, perhaps only in part. What another search finds
-in it is no part of that."""
+"""Weight of a command whose output the text shows already, perhaps only in part. Another search in it shows
+none of that."""
 
 ONLY_CAUSE_WEIGHT = 1.5
 """Weight of a command that would confirm the only possible cause of a line."""
