@@ -260,6 +260,7 @@ Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 
 MESSAGES = (
     "messages.faults.ROWS",
+    "messages.gloo.ROWS",
     "messages.jobs.ROWS",
     "messages.terminations.ROWS",
     "programs.verbs.perftest_messages.ROWS",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.explain.explaining import explained
 
 REFUSED = "[1.3] [n1:8:0] ib_md.c:349 UCX  ERROR ibv_reg_mr(address=0x7f72, length=4096, access=0xf) failed: Bad address\n"  # noqa: E501
@@ -68,3 +70,24 @@ def test_a_plugin_that_goes_on_without_dmabuf_to_a_network_shows_no_failure():
     found = explained(DMABUF_OFF + chosen.format("Libfabric")).answer
     assert (found.kind, found.others) == ("nothing", ())
     assert "ofi-dmabuf-off-by-default" in open_causes(DMABUF_OFF)
+
+
+@pytest.mark.parametrize(
+    ("interface", "first"),
+    [
+        ("ibp12s0", "rdma-device-not-in-container"),
+        ("ib0", "rdma-device-not-in-container"),
+        ("eth0", "no-rdma-device"),
+        ("bond0", "no-rdma-device"),
+    ],
+)
+def test_a_host_with_an_interface_of_infiniband_has_a_device(interface, first):
+    """NVIDIA/nccl issue 941: a container of enroot."""
+    text = (
+        f"gpu041:924:924 [5] NCCL INFO Bootstrap : Using {interface}:10.149.0.32<0>\n"
+        "gpu041:924:1152 [5] NCCL INFO NET/IB : No device found.\n"
+        f"gpu041:924:1152 [5] NCCL INFO NET/Socket : Using [0]{interface}:10.149.0.32<0>\n"
+        "gpu041:924:1152 [5] NCCL INFO Using network Socket\n"
+        "gpu041:919:1150 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [receive] via NET/Socket/0\n"
+    )
+    assert explained(text).answer.others[0].code == first

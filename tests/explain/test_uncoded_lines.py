@@ -286,3 +286,61 @@ def test_the_first_failure_of_torchruns_table_leads_before_what_peers_report(bef
 def test_a_table_without_the_reason_does_not_hide_a_peer_that_does_not_answer():
     exits = KILLED.replace("-9", "1").replace("Signal 9 (SIGKILL) received by PID 95", "see the log")
     assert explained(COMPLETION + exits).answer.cause == "retry-exceeded"
+
+
+GLOO = (
+    "RuntimeError: Gloo connectFullMesh failed with [/src/third_party/gloo/gloo/transport/tcp/pair.cc:144]"
+)
+"""sgl-project/sglang issue 3226; pytorch/gloo issue 223."""
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "step"),
+    [
+        (f"{GLOO} timed out connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:14215",
+         "at a loopback address", "getent hosts"),
+        ("RuntimeError: [/src/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:60817:"
+         " Connection refused", "at a loopback address", "getent hosts"),
+        (f"{GLOO} no error", "could not connect this rank", "getent hosts"),
+        (f"{GLOO} timed out connecting: SO_ERROR: No route to host, remote=[10.127.0.1]:14215",
+         "could not connect this rank", "getent hosts"),
+        ("RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+         " [10.0.0.2]:41562", "lost its connection", "first error of all ranks"),
+    ],
+)  # fmt: skip
+def test_a_failure_of_gloo_is_not_one_of_nccl_or_rdma(line, words, step):
+    found = explained(f'Traceback (most recent call last):\n  File "/a.py", line 3, in run\n{line}\n').answer
+    assert words in found.sentence and "Neither NCCL nor RDMA" in found.sentence
+    assert step in found.now[0] and found.cause is None and not found.claimed
+
+
+def test_the_host_of_deepspeeds_launcher_is_named_before_what_the_others_report():
+    text = (
+        "node2: [2025-03-08 00:03:40,207] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 94984\n"
+        "node2: [2025-03-08 00:03:41,263] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u',"
+        " 'train.py', '--local_rank=3'] exits with return code = -9\n"
+        "node1: node1:77120:77933 [1] misc/socket.cc:484 NCCL WARN socketProgress: Connection closed by"
+        " remote peer node2.cluster<46112>\n"
+    )
+    found = explained(text).answer
+    assert "a process on node2 was ended by SIGKILL" in found.sentence and "dmesg" in found.now[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/m.py", line 12, in wrap\n'
+        "[rank3]: ValueError: the page table version of the transport differs\n",
+        "gpu12: [2026-03-07 23:55:19,883] [WARNING] [engine.py:99:setup] RDMA transport fell back\n",
+        "ERROR 03-07 23:55:18 core.py:99] EngineCore failed to start on the InfiniBand port\n",
+        "mesh_agent: error: registration of the container failed\n",
+    ],
+)
+def test_lines_of_programs_that_are_not_known_lead_to_no_code_by_their_words(text):
+    found = explained(text).answer
+    assert (found.kind, found.cause, found.now) == ("nothing", None, ())
+    assert found.sentence == "gdr knows none of the lines that programs printed here."
+
+
+def test_words_of_a_person_about_the_same_are_no_output():
+    assert explained("Our RDMA transport fell back, why is InfiniBand slow?\n").answer.kind == "no-output"

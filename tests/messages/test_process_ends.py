@@ -92,3 +92,31 @@ def test_a_process_that_a_watchdog_or_a_launcher_ends_is_not_the_first(signal: s
 def test_a_table_that_is_cut_off_names_nothing():
     assert list(first_failures(enumerate(TABLE.splitlines()[:4], 1))) == []
     assert list(first_failures(enumerate(TABLE.splitlines()[3:], 1))) == []
+
+
+LAUNCHED = (
+    "[2025-03-08 00:03:41,263] [ERROR] [launch.py:325:sigkill_handler] ['/opt/conda/bin/python3.10', '-u',"
+    " 'train.py', '--local_rank=3', '--deepspeed', 'zero3.json'] exits with return code = {}"
+)
+"""DeepSpeed issue 3232; the line has the command of the last process that was started."""
+
+
+@pytest.mark.parametrize(
+    ("prefix", "code", "words"),
+    [
+        ("node2: ", -9, "a process on node2 was ended by SIGKILL"),
+        ("10.0.0.7: ", -11, "a process on 10.0.0.7 was ended by SIGSEGV"),
+        ("", -7, "a process was ended by SIGBUS"),
+        ("worker-1: ", 1, "a process on worker-1 ended with return code 1"),
+    ],
+)
+def test_the_launcher_of_deepspeed_says_how_a_process_ended_and_not_which_rank(prefix, code, words):
+    (found,) = first_failures([(4, prefix + LAUNCHED.format(code))])
+    assert found.words == f"By DeepSpeed's launcher, {words}"
+    assert found.by_itself == (code < 0)
+    assert ("--local_rank" in found.todo) == (code < 0), "the line's rank is not said to have failed"
+
+
+@pytest.mark.parametrize("code", [-2, -6, -15, 0])
+def test_a_job_that_its_owner_or_its_watchdog_ended_has_no_first_failure(code):
+    assert list(first_failures([(1, LAUNCHED.format(code))])) == []

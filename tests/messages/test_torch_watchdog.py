@@ -74,7 +74,6 @@ def test_the_rank_that_differs_is_named(lines, words):
 @pytest.mark.parametrize(
     "lines",
     [
-        SEVEN,
         [*SEVEN, *hang(5, 807, 808, "ALLREDUCE", 1024)],
         [*SEVEN, hears_of_it(5, 808)],  # its program goes on; only its watchdog was faster
     ],
@@ -146,3 +145,28 @@ def test_the_analysis_of_pytorch_decides_before_ours():
 def test_of_two_attempts_the_first_decides():
     again = [line for rank in range(8) for line in hang(rank, 12, 13)]
     assert shown([*SEVEN, progress(5, 806, 806), *again]).startswith("Rank 5 did not start operation 807")
+
+
+def _waits(rank: int) -> str:
+    return (
+        f"[rank{rank}]:[E321 02:07:08.45 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank}] Exception (either an"
+        " error or timeout) detected by watchdog at work: 1580, last enqueued NCCL work: 1582, last"
+        " completed NCCL work: 1579."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "silent"),
+    [
+        ([0, 1, 2, 4, 5], "rank 3 of their group has no line"),
+        ([1, 2, 3, 6, 7, 8], "ranks 0, 4-5 of their group have no line"),
+        ([0, 1, 2, 3], "none of the ranks in the text is behind"),
+        ([0, 511], "none of the ranks in the text is behind"),  # a log that was cut
+    ],
+)
+def test_ranks_without_a_line_among_those_that_wait_are_named(ranks, silent):
+    found = [(at, record) for at, rank in enumerate(ranks) if (record := watchdog_record(_waits(rank)))]
+    stall = stalled(found)
+    assert stall is not None and silent in stall.words
+    if "no line" in silent:
+        assert stall.todo.startswith(f"Look at {silent.partition(' of ')[0]} first")

@@ -32,6 +32,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.failing import fails
 from gdrkit.explain.first_steps import INTEGRATED, ON_A_SPARK, first_steps, paragraphs, with_other_path
 from gdrkit.explain.healthy import healthy, of_another, rate_there, without_result, working
+from gdrkit.explain.lines.recognition import is_unknown_output
 from gdrkit.explain.lines.transcript import TextLine, shows_output
 from gdrkit.explain.log_events import is_of_nccl
 from gdrkit.explain.logged_job import LoggedJob, answer_of, inside_a_host
@@ -42,6 +43,7 @@ from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.gpu_listing import rank_gpu_in
+from gdrkit.messages.process_ends import is_raised
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 
@@ -75,7 +77,7 @@ def answer(
         others = _others(_open_ones(found, machines), MAX_CAUSES)
         return structs.replace(of_log, others=others, now=(*of_log.now, *_on_node(others, machines)))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
-        return _without_output(lines)
+        return _unknown(lines) or _without_output(lines)
     if about.foreign:
         return of_another(machines, failing) or _foreign(about)
     works = job is not None and job.is_direct
@@ -226,7 +228,7 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
         AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
         f"{other.means}.",
         sureness=Sureness.LIKELY,
-        claimed=line.kind != "machine",
+        claimed=line.kind != "machine" and not is_raised(line.text),
         lines=(_quoted(line),),
         now=(f"{other.todo}.",),
         others=_others(found),
@@ -324,6 +326,18 @@ def _without_output(lines: tuple[TextLine, ...]) -> Answer:
             f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",
         ),
     )
+
+
+def _unknown(lines: tuple[TextLine, ...]) -> Answer | None:
+    """The answer to a text whose output is none that gdr knows; None without output. Words in such lines
+    lead to no page: those of a traceback are of its program, not of its cause."""
+    printed = [line for line in lines[:MAX_LINES] if is_unknown_output(line.text)]
+    if not printed:
+        return None
+    shown = (structs.replace(line, kind="shown") for line in printed if "Traceback (" not in line.text)
+    failing = unexplained(shown)
+    quoted = () if failing is None else (failing,)
+    return plain(AnswerKind.NOTHING, "gdr knows none of the lines that programs printed here.", lines=quoted)
 
 
 NO_TOPIC = "gdr recognizes nothing about RDMA or NCCL in this text, and no failure whose cause it knows."

@@ -15,6 +15,7 @@ from gdrkit.explain.lines.transcript import TextLine
 from gdrkit.formats.regex import regex
 from gdrkit.messages.verbs_failures import failing
 from gdrkit.programs.nccl.unacknowledged import steps
+from gdrkit.programs.ucx.unacknowledged import ucx_steps
 from gdrkit.report.pages import code_page
 
 _STATUS = regex(r"Failed status (?P<status>4|10|11): wr_id")
@@ -34,6 +35,8 @@ def of_completion(answer: Answer, lines: tuple[TextLine, ...]) -> Answer:
     """An answer about a completion with an error, with the host to look at, and with its CPU as the likely
     cause where the text shows one that forwards no reads."""
     if answer.cause == RETRIES and answer.lines:
+        if of_ucx := ucx_steps(answer.lines[0].text, (line.text for line in lines)):
+            return replace(answer, now=of_ucx)
         others = (line.text for line in lines if line.kind in EVIDENCE)
         return replace(answer, now=(*steps(answer.lines[0].text, answer.machine, others), *answer.now))
     found = _STATUS.search(answer.lines[0].text) if answer.lines else None

@@ -117,8 +117,9 @@ def ranked(
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values())
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
-    if topics.in_pod and ordered and ordered[0].code == NO_NIC and not ordered[0].shown:
-        # a pod sees no device that it does not ask for
+    elsewhere = topics.in_pod or topics.over_ipoib
+    if elsewhere and ordered and ordered[0].code == NO_NIC and not ordered[0].shown:
+        # a pod sees no device that it does not ask for, and an interface of InfiniBand has a device
         ordered.sort(key=lambda one: one.code != NOT_IN_POD)
     return tuple(_deepest_first(ordered))
 

@@ -104,6 +104,7 @@ class Topics(Struct, frozen=True):
     named: frozenset[str]  # those that any line names
     crash: bool  # a program stops in a way that no setting of the network explains
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
+    over_ipoib: bool  # NCCL's first connections go over an interface of InfiniBand: the host has a device
     in_pod: bool  # a job runs in a pod: by a command of kubectl, a manifest, or the name that NCCL prints
 
 
@@ -134,10 +135,13 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         named,
         found["crash"],
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
+        any(_IPOIB.search(line.text) for line in first),
         any(_POD.match(line.text) or _POD_NAME.fullmatch(line.host) for line in first),
     )
 
 
+_IPOIB = regex(r"NCCL INFO Bootstrap ?: Using (?:\[0\])?ib\w{1,14}:")
+"""Linux names such interfaces ib0, or ibp12s0 by udev: systemd.net-naming-scheme(7)."""
 _POD = regex(
     r"(?:[$#>] |\S{1,80}[$#] )?(?:kubectl|oc) [^|]{0,200}\bexec\b|kind: Pod$"
     r"|[a-z0-9-]{1,200}-(?:worker|master|launcher)-\d{1,5}:\d{1,8}:\d{1,8} \["

@@ -43,8 +43,8 @@ MAX_QUOTES = 2
 """Lines that are quoted below the answer."""
 
 HELPFUL = (
-    "Useful input: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv or"
-    " perftest, or an NCCL log with NCCL_DEBUG=INFO."
+    "Useful input: the log of all ranks of a job with NCCL_DEBUG=INFO; for a question about a machine,"
+    " `gdr doctor` there. gdr reads the output of modprobe, dmesg, nvidia-smi -q, lspci -nnvvv, perftest."
 )
 LASTING = "Every such GPU is like that, and no setting changes it."
 HEADS = {

@@ -21,7 +21,7 @@ from gdrkit.explain.unexplained import reports_failure
 from gdrkit.formats.regex import regex
 from gdrkit.messages.jobs import OF_EVERY_HOST
 from gdrkit.messages.message import Effect, Match, Meaning
-from gdrkit.messages.process_ends import first_failures, is_raised, own_end
+from gdrkit.messages.process_ends import LAUNCHER, first_failures, is_raised, own_end
 from gdrkit.messages.torch_watchdog import stalled, watchdog_record
 from gdrkit.programs.nccl.bootstrap import unreached, why_unreached
 from gdrkit.programs.nccl.log_lines import frame, record
@@ -118,18 +118,30 @@ def _stalled(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
     found = ((number, watchdog_record(line.text)) for number, line in printed.items())
     stall = stalled((number, record) for number, record in found if record is not None)
     if stall is not None:
-        line = printed[stall.position]
-        yield OtherLine(line, stall.words, stall.todo, WEIGHTS[stall.effect])
+        words = stall.words
+        if stall.effect == "follows" and not any(_is_of_network(line.text) for line in printed.values()):
+            words += "; no line of the text is an error of the network"
+        yield OtherLine(printed[stall.position], words, stall.todo, WEIGHTS[stall.effect])
+
+
+def _is_of_network(text: str) -> bool:
+    match = catalogue.match(text)
+    return "NCCL WARN" in text or (match is not None and bool(match.causes))
 
 
 def _first_failures(lines: tuple[TextLine, ...]) -> Iterator[OtherLine]:
     """The processes that failed first, as torchrun's tables say. One of which they do not show why says more
     than its peers, and less than every message."""
     of = {line.number: line for line in lines}
-    for found in first_failures((line.number, line.text) for line in lines):
+    for found in first_failures((line.number, _with_host(line)) for line in lines):
         weight = WEIGHTS["state"] if found.by_itself else NOTE * 1.5
         line = structs.replace(of[found.line], kind="machine")  # nobody writes such a table
         yield OtherLine(line, found.words, found.todo, weight)
+
+
+def _with_host(line: TextLine) -> str:
+    """A line of a launcher, with the prefix of pdsh that was taken from it."""
+    return f"{line.host}: {line.text}" if line.host and LAUNCHER in line.text else line.text
 
 
 _PRINTS_LOG = regex(r"\b(?:kubectl|oc)\b.*\blogs\b")

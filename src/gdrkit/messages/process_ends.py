@@ -14,7 +14,10 @@ _LAST = regex(rf"\s{{0,8}}{_RAISED}")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _LED = regex(rf"(?:|.{{0,160}}?[\])>|]:?)\s{{0,8}}{_RAISED}")
 """The same after the rank or the process that launchers write in front: `[rank13]: `, `(Worker pid=7) `."""
-_KILLED = regex(r"\bexitcode ?: ?-(?:7|9|11)\b|\bSignal (?:7|9|11) \(SIG|\bOOMKilled\b")
+_KILLED = regex(
+    r"\bexitcode ?: ?-(?:7|9|11)\b|\bSignal (?:7|9|11) \(SIG|\bOOMKilled\b"
+    r"|:sigkill_handler\] .* exits with return code = -(?:7|9|11)$"
+)
 """torch/distributed/elastic/multiprocessing; the reason of a container in Kubernetes. Signal 6 is the
 watchdog's, which waits for others. A kernel log may be about any process: messages/terminations.py."""
 _BY_PEERS = regex(
@@ -51,7 +54,7 @@ def _is_own_error(text: str) -> bool:
     return _LED.match(text) is not None and _BY_PEERS.search(text) is None
 
 
-# -- the table of torchrun -------------------------------------------------------------------------------
+# -- what launchers say -----------------------------------------------------------------------------------
 
 TABLE = "Root Cause (first observed failure)"
 """PyTorch torch/distributed/elastic/multiprocessing/errors/__init__.py, ChildFailedError.format_msg()."""
@@ -81,11 +84,24 @@ class FirstFailure(Struct, frozen=True):
     by_itself: bool  # false: its own output says why, which may be what happened to others
 
 
+_SIGNALS = {7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV"}
+LAUNCHER = ":sigkill_handler] "
+_LAUNCHED = regex(
+    r"(?:(?P<host>\w[\w.-]{0,80}): {1,4})?(?:\[[\d :,-]{10,40}\] )?\[ERROR\] \[launch\.py:\d{1,5}"
+    r":sigkill_handler\] .* exits with return code = (?P<code>-?\d{1,3})$"
+)
+"""DeepSpeed deepspeed/launcher/launch.py, behind pdsh's prefix of a job over several hosts. The command is
+always that of the last process that it started, so that --local_rank is not of the one that ended."""
+
+
 def first_failures(lines: Iterable[tuple[int, str]]) -> Iterator[FirstFailure]:
-    """The first failure that each table of torchrun in numbered lines names."""
+    """The first failure that each table of torchrun, and each launcher of DeepSpeed, names in numbered
+    lines."""
     table: list[tuple[int, str]] | None = None
     for number, text in lines:
-        if TABLE in text:
+        if LAUNCHER in text and (ended := _LAUNCHED.search(text[:LINE_CHARACTERS])) is not None:
+            yield from _of_launcher(number, ended["host"] or "", int(ended["code"]))
+        elif TABLE in text:
             table = []
         elif table is not None and (_TABLE_END in text or len(table) == TABLE_LINES):
             yield from _first_failure(table)
@@ -115,3 +131,14 @@ def _first_failure(table: list[tuple[int, str]]) -> Iterator[FirstFailure]:
     elif not code.startswith("-"):
         todo = "Read the output of that rank: its own error comes first"
         yield FirstFailure(at, f"{BY_TABLE}{where} ended with exit code {code}", todo, False)
+
+
+def _of_launcher(number: int, host: str, code: int) -> Iterator[FirstFailure]:
+    """How the first process of a host ended. Its launcher ends the others of that host alone."""
+    where = f"By DeepSpeed's launcher, a process{' on ' if host else ''}{host}"
+    if (todo := OF_SIGNAL.get(str(-code))) is not None:
+        last = "The --local_rank of the line is of the last process started, not of the one that ended"
+        yield FirstFailure(number, f"{where} was ended by {_SIGNALS[-code]}", f"{todo}. {last}", True)
+    elif code > 0:
+        todo = "Read the output of the ranks there: the first error is above the launcher's lines"
+        yield FirstFailure(number, f"{where} ended with return code {code}", todo, False)

@@ -131,9 +131,14 @@ _ORDER = (
     "Compare what these ranks run: a branch, a data loader or an evaluation that not all of them take;"
     " TORCH_DISTRIBUTED_DEBUG=DETAIL names the first call that differs. The network is not the cause"
 )
+_RECORD = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps a record of each rank's calls for the next run"
+_OF_SILENT = (
+    "Look at {} first: the output there, `dmesg` of the node (Xid, out of memory), and, if the process still"
+    f" runs, `py-spy dump --pid PID`. {_RECORD}"
+)
 _NONE_BEHIND = (
-    "Look for the first NCCL WARN of any rank, for Xid errors in dmesg, and at the ranks without a line;"
-    " TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps a record of each rank's calls for the next run"
+    "Look for the first NCCL WARN of any rank, for Xid errors in dmesg, and at the ranks without a line."
+    f" {_RECORD}"
 )
 
 
@@ -211,7 +216,20 @@ def _of_group(members: list[_Waiting]) -> Stall | None:
         words = f"{_ranks(elsewhere)} hang in operation {others}, and {_count(waiting)} in {name}"
         return Stall(words, _NONE_BEHIND, elsewhere[0].position)
     words = f"{_count(waiting)} in {name}, and none of the ranks in the text is behind"
-    return Stall(words, _NONE_BEHIND, waiting[0].position, "follows")
+    if not (silent := _silent(members)):
+        return Stall(words, _NONE_BEHIND, waiting[0].position, "follows")
+    one = len(silent) == 1
+    numbers = f"{'rank' if one else 'ranks'} {number_ranges(silent)}"
+    words = f"{_count(waiting)} in {name}, and {numbers} of their group {'has' if one else 'have'} no line"
+    return Stall(words, _OF_SILENT.format(numbers), waiting[0].position, "follows")
+
+
+def _silent(members: list[_Waiting]) -> set[int]:
+    """The ranks of a group that no line names, up to the highest that one does. More than half of them are
+    rather of a log that was cut."""
+    ranks = {one.progress.rank for one in members}
+    left = max(ranks) + 1 - len(ranks)
+    return set(range(max(ranks))) - ranks if left < len(ranks) else set()
 
 
 def _differs(waiting: list[_Waiting], work: int) -> Stall | None:

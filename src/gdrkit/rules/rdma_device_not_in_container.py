@@ -31,12 +31,15 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: With Docker, start the container with `--device=/dev/infiniband` and `--ulimit memlock=-1`.
     With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`), of SR-IOV, or on EKS
-    `vpc.amazonaws.com/efa`, and add the capability IPC_LOCK. `gdr config container` writes either.
+    `vpc.amazonaws.com/efa`, and add the capability IPC_LOCK. `gdr config container` writes either. With
+    enroot or pyxis, set MELLANOX_VISIBLE_DEVICES=all before `srun`: enroot's hook 99-mellanox.sh mounts the
+    devices then, and none without that variable.
 
     Why: sysfs shows every device of the host, but device files are given to containers one by one: a pod
     that requests one of eight has one, and needs eight for all.
 
-    Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib.
+    Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib; NVIDIA/enroot
+    conf/hooks/99-mellanox.sh.
     """
     try:
         inside = scope(node) == "container"

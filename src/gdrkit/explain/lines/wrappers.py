@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from gdrkit.explain.lines.forms import form_of
 from gdrkit.explain.lines.line import is_machine
-from gdrkit.explain.lines.recognition import is_output
+from gdrkit.explain.lines.recognition import LEVEL, is_output
 from gdrkit.formats.container_log import CRI
 from gdrkit.formats.log_store import logged_text
 from gdrkit.formats.regex import regex
@@ -88,7 +88,6 @@ _DATE = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}"
 """As ctime(3) prints it, and mpirun --timestamp-output before its tag."""
 _REST = r"(?P<rest>\S.*)"
 _PROGRAM = r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: "
-_LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 DEVICES = (
     r"(?:mlx|ib\d|eth\d|en[ops]\d|bnxt|irdma|roce|rdma|GPU ?\d|[Rr]ank ?\d|cuda|CUDA|nv|[Ss]tep|H?CA_?\d)"
 )
@@ -112,10 +111,10 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, str]], str]], ...] = (
     (rf"\[?\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.,:Z+-]*\]? (?:- )?{_REST}", _inside),
     (rf"\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?\s{{1,4}}{_REST}", _inside),
     (
-        rf"{_LEVEL}:?\s+(?:\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?:\[[\w./]+:\d+\]:? )?{_REST}",
+        rf"{LEVEL}:?\s+(?:\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?:\[[\w./]+:\d+\]:? )?{_REST}",
         _inside,
     ),
-    (rf"{_LEVEL}:[\w.]{{1,60}}:{_REST}", _inside),
+    (rf"{LEVEL}:[\w.]{{1,60}}:{_REST}", _inside),
     (rf"\[?(?:pod/)?[a-z0-9][\w./-]{{2,120}}(?:\[[\w-]{{1,60}}\])?\]? ?[|\u203a>\]]:? +{_REST}", _inside),
     (rf"[a-z0-9][a-z0-9.-]{{1,80}}-[a-z0-9]{{5,10}} [a-z][a-z0-9-]* {_REST}", _inside),
     (rf"(?P<host>(?!{DEVICES})[A-Za-z][\w.-]*\d[\w.-]{{0,60}}): +{_REST}", _inside),

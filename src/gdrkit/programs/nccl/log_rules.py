@@ -300,18 +300,17 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
     Cost: The job fails.
 
     How to tell: The log shows a work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor
-    error 129.
+    error 129. NCCL prints these numbers in decimal, UCX in hexadecimal: `vend 0x81` is 129.
 
     What to do: Find the first error of all ranks, then check the port counters at both ends. A longer
-    NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor error 81) would point to ACS or an
-    IOMMU instead. If the line has GIDs that begin with `fe80`, which NCCL prints for RoCE alone, find the
-    INDEX of type RoCE v2 with an IPv4 address (`show_gids`), test it between the two hosts by `ib_write_bw
-    -d DEVICE -x INDEX`, and set NCCL_IB_GID_INDEX to it.
+    NCCL_IB_TIMEOUT only hides congestion; status 4 (vendor error 81, in UCX 0x51) would point to ACS or an
+    IOMMU. If the line has GIDs that begin with `fe80` (NCCL prints them for RoCE alone), find the INDEX of
+    RoCE v2, IPv4 (`show_gids`), test it by `ib_write_bw -d DEVICE -x INDEX`; set NCCL_IB_GID_INDEX to it.
 
-    Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable). Or the
-    peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
+    Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable), or the
+    peer died: its own log has the first error. Status 5 in other ranks is a consequence.
 
-    Source: rdma-core libibverbs/verbs.h; NCCL src/transport/net_ib.cc.
+    Source: rdma-core libibverbs/verbs.h; NCCL transport/net_ib.cc; UCX uct/ib/mlx5/ib_mlx5_log.c.
     """
     try:
         log = nccl_log(node, path)

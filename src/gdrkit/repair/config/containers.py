@@ -122,7 +122,9 @@ def _pod(found: tuple[Need, ...]) -> tuple[OutputLine, ...]:
 def _notes(request: ConfigRequest, found: tuple[Need, ...], is_docker: bool) -> Iterator[str]:
     if ask(request, _has_no_rdma_cm):
         yield f"the node has no /{RDMA_CM}: load rdma_ucm for programs that use RDMA connections by address"
-    if not is_docker:
+    if is_docker:
+        yield "enroot and pyxis give the RDMA devices by MELLANOX_VISIBLE_DEVICES=all in the environment"
+    else:
         yield "the name of the resource is that of the device plugin: gdr config network-operator writes it"
         if GDRCOPY in found:
             yield "NVIDIA_GDRCOPY works with NVIDIA's container runtime"
