@@ -202,19 +202,21 @@ def healthy(machines: tuple[TextMachine, ...], failing: QuotedLine | None) -> An
     else:
         return None
     quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
-    what = NO_PROBLEM
-    if benchmarks and LIKE_SPARKS not in words:
-        what = "The text shows no failure, but not whether the rate is good"
-    elif words.endswith(UNLIKE):
-        what = "The text shows no failure"
     works = PERFTEST in facts and any(of in facts[PERFTEST].value for of in (OF_A_GPU, OF_ANOTHER))
     return plain(
         AnswerKind.WORKING if works else AnswerKind.NO_PROBLEM,
-        f"{what}: {words}.",
+        f"{_how_good(words, is_measured=bool(benchmarks))}: {words}.",
         sureness=Sureness.CERTAIN,
         lines=quoted,
         now=now,
     )
+
+
+def _how_good(words: str, *, is_measured: bool) -> str:
+    """What a text without a failure says of its health: of a rate, nothing."""
+    if is_measured and LIKE_SPARKS not in words:
+        return "The text shows no failure, but not whether the rate is good"
+    return "The text shows no failure" if words.endswith(UNLIKE) else NO_PROBLEM
 
 
 def _is_supported(name: str) -> bool:

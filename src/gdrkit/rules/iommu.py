@@ -44,8 +44,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     What to do: On x86, add `iommu=pt` to the kernel command line (with `intel_iommu=on` only if the IOMMU is
     needed); on Arm, add `iommu.passthrough=1`. Then reboot. The IOMMU stays available for virtual machines.
     With GH200, GB200 or GB300 and a kernel before 6.11, leave it: there, no CUDA context can be created in
-    passthrough mode. If a job on the GPUs of one machine hangs, `NCCL_P2P_DISABLE=1` until the reboot keeps
-    NCCL from copying between them directly.
+    passthrough mode. Until the reboot, `NCCL_P2P_DISABLE=1` helps where GPUs of one machine hang.
 
     Why: It is the kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its
     command line. Before Linux 6.11, Arm's SMMU cannot give a process' address space (PASID) to a device in
