@@ -153,8 +153,14 @@ def test_nics_that_a_setting_leaves_out_are_open_where_the_text_lists_them(both,
     assert ("and the text lists 1 more: mlx5_2" in found["answer"]["sentence"]) == (kind == "several")
 
 
-def test_nics_that_no_output_lists_leave_the_answer_as_it_is(both):
-    assert both(on_few_nics(large_job(2), TWO))[1][1]["answer"]["kind"] == "working"
+@pytest.mark.parametrize(("setting", "shared"), [(TWO, True), ("", False)])
+def test_nics_that_gpus_share_by_a_setting_are_in_the_answer(both, setting: str, shared: bool):
+    """The job may have no others: `ibv_devices` tells."""
+    answer = both(on_few_nics(large_job(2), setting))[1][1]["answer"]
+
+    assert answer["kind"] == "working"
+    assert ("GPUs share 2 NICs" in answer["sentence"]) is shared
+    assert any("`ibv_devices` on" in step for step in answer["now"]) is shared
 
 
 SPARK = """\
@@ -183,3 +189,13 @@ def test_half_of_a_cable_comes_before_the_gpu_that_nobody_can_change(both):
 def test_a_spark_that_uses_the_whole_cable_has_the_gpu_as_its_cause(both):
     _, (_, found) = both(BOTH)
     assert found["answer"]["cause"] == "gpu-integrated"
+
+
+def test_a_line_that_is_no_failure_does_not_hide_that_the_path_works(both):
+    """Alone, or beside what is not direct, the line keeps its own answer."""
+    line = "gpu01:1:1 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so), using internal one\n"
+    answer = both(line + large_job(2))[1][1]["answer"]
+
+    assert answer["kind"] == "working" and "directly" in answer["sentence"]
+    assert answer["now"][-1].startswith("Line 1 is no failure: NCCL found no network plugin")
+    assert both(line + large_job(2, staged=("gpu02",)))[1][1]["answer"]["kind"] != "working"

@@ -84,3 +84,28 @@ def test_what_matters_for_the_direct_path_alone_does_not(gpu: str):
     for beside in ("", "$ env | grep NCCL\nNCCL_NET_GDR_LEVEL=LOC\n", "$ lsmod | grep -c peermem\n0\n"):
         found = explained(GPUS[gpu] + STUB + beside)
         assert found.answer.cause == gpu and "Every such GPU" not in as_text(found)
+
+
+NOT_FOUND = "modprobe: FATAL: Module {} not found in directory /lib/modules/6.8.0-58-generic\n"
+VERSION = (
+    "$ cat /proc/driver/nvidia/version\nNVRM version: NVIDIA UNIX {}x86_64{}  570.133.20  Release Build"
+    "  (dvs-builder@U22-I3-AF03-05-1)  Sun Mar 30 21:27:03 UTC 2025\n"
+)
+OPEN, CLOSED = VERSION.format("Open Kernel Module for ", ""), VERSION.format("", " Kernel Module")
+
+
+def test_a_module_that_is_missing_may_not_be_needed_beside_the_open_driver():
+    """NVIDIA's GPU Operator documentation, GPUDirect RDMA: dma-buf is what it recommends there."""
+    missing = NOT_FOUND.format("nvidia_peermem")
+
+    assert explained(OPEN + missing).answer.now[0].startswith("Often nothing")
+    assert explained(CLOSED + missing).answer.now[0].startswith("Install the driver's modules")
+
+
+def test_the_old_name_of_nvidia_peermem_is_told_from_a_module_that_lacks_a_build():
+    """Mellanox/nv_peer_memory, README: tutorials from before driver 470 load it."""
+    (step,) = explained(OPEN + NOT_FOUND.format("nv_peer_mem")).answer.now
+    assert "run `sudo modprobe nvidia-peermem`" in step
+
+    (step, *_) = explained(OPEN + NOT_FOUND.format("mlx5_ib")).answer.now
+    assert "nv_peer_mem" not in step

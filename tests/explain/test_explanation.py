@@ -115,7 +115,7 @@ def test_verbose_shows_how_to_check_each_cause():
 
 def test_an_unrelated_text_is_told_what_to_run_and_an_unrelated_output_what_to_paste():
     assert "Run `gdr doctor`" in text(explained("hello\n"))
-    assert "Useful input: the output of modprobe" in text(explained("$ uname -r\n6.8.0\n"))
+    assert "Useful input: the log of all ranks of a job" in text(explained("$ uname -r\n6.8.0\n"))
 
 
 def test_several_machines_are_named():

@@ -65,9 +65,10 @@ def answer(
     most, and what its log shows."""
     of_log = answer_of(job)
     harmless = of_log is not None or fails(lines)
-    if other is not None and _leads(other, found) and not (other.harmless and harmless):
-        return _elsewhere(other, found)
     failing = unexplained(lines)
+    if other is not None and _leads(other, found) and not (other.harmless and harmless):
+        whole = working(job, machines, failing) if other.harmless and not found else None
+        return _elsewhere(other, found) if whole is None else _beside_line(whole, other)
     if found and of_log is None and _is_beside(found[0], machines, about, lines):
         return _of_hardware(found[0], machines)
     if found and found[0].printed and _is_named(found):
@@ -233,6 +234,12 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
         now=(f"{other.todo}.",),
         others=_others(found),
     )
+
+
+def _beside_line(whole: Answer, other: OtherLine) -> Answer:
+    """The answer of a whole log, with what a line in it that looks like a failure means."""
+    means = f"Line {other.line.number} is no failure: {other.means.removeprefix('This line is harmless: ')}."
+    return structs.replace(whole, now=(*whole.now, means))
 
 
 def _quoted(line: TextLine) -> QuotedLine:

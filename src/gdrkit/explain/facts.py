@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
+from gdrkit.explain.first_steps import FLAVOUR
 from gdrkit.explain.lines.blocks import blocks
 from gdrkit.explain.outputs.absent_modules import absent_modules
 from gdrkit.explain.outputs.asked_outputs import exclusions
@@ -40,7 +41,7 @@ from gdrkit.rules.deciding_command import fill
 FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
     ("driver", lambda node: driver_version(node)),
-    ("kernel module", lambda node: driver_flavour(node)),
+    (FLAVOUR, lambda node: driver_flavour(node)),
     ("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
     ("signatures enforced", lambda node: "yes" if signatures_enforced(node) else "no"),
     ("lockdown", lambda node: lockdown(node)),

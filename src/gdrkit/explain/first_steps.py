@@ -35,6 +35,13 @@ ON_A_SPARK = (
 )
 DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
 
+OLD_NAME = (
+    "nv_peer_mem is the old module, which nvidia-peermem replaced with driver 470: run `sudo modprobe"
+    " nvidia-peermem`, which the driver's packages bring. With open kernel modules and an RDMA stack that"
+    " gives dma-buf, neither is needed: `gdr doctor` decides in a second."
+)
+"""Source: the page of legacy-nv-peer-mem."""
+
 OF_OFED_POD = (
     f"The text shows a pod that installs an OFED: read why it is not ready with {OFED_POD_LOG}, and paste"
     " that into `gdr explain`. Or set rdma.enabled: false and use dma-buf, which needs no OFED."
@@ -45,6 +52,8 @@ _DRIVER_MANAGER = "Waiting for MOFED to be installed"
 _HOST_OFED = regex(r"\b(?:useHostMofed|USE_HOST_MOFED)\b\W{1,6}true\b")
 """A setting by which the GPU Operator takes the OFED of the host, and waits for no pod's."""
 
+FLAVOUR = "kernel module"
+"""The fact of a text that says whether the driver is the open one."""
 INTEGRATED = frozenset(("gpu-integrated",))
 """The products of a text that names a DGX Spark or another GB10, and no other."""
 
@@ -69,6 +78,8 @@ def first_steps(
         own = paragraphs(sections(rule_of(first.code))[1].get(label, ""))
         if own and is_here:
             return (*own, *(step for step in steps if step not in own))
+    if first.code == "module-not-found" and _is_legacy(first, machines):
+        return (OLD_NAME,)
     if _is_open_for_peermem(first, machines) and not needs_path(lines):
         if (closed := _closed_dmabuf(machines)) is not None:
             shown = f" (line {closed.proofs[0].line})" if closed.proofs else ""
@@ -100,9 +111,11 @@ def with_other_path(
 
 
 def _is_open_for_peermem(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
-    """Whether an open cause closes the peermem path alone."""
-    open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
-    return open_cause and not _is_legacy(first, machines)
+    """Whether a cause that is open, or that a driver with dma-buf may not mind, closes the peermem path
+    alone."""
+    flavours = {fact.value for machine in machines for fact in machine.known if fact.name == FLAVOUR}
+    is_open = first.sureness is Sureness.POSSIBLE or flavours == {"open"}
+    return is_open and _closes_peermem_alone(first) and not _is_legacy(first, machines)
 
 
 def _closed_dmabuf(machines: tuple[TextMachine, ...]) -> EstablishedProblem | None:
