@@ -197,5 +197,5 @@ def test_a_line_that_is_no_failure_does_not_hide_that_the_path_works(both):
     answer = both(line + large_job(2))[1][1]["answer"]
 
     assert answer["kind"] == "working" and "directly" in answer["sentence"]
-    assert answer["now"][-1].startswith("Line 1 is no failure: NCCL found no network plugin")
+    assert answer["now"][-1].startswith("Line 1 is harmless: NCCL found no network plugin")
     assert both(line + large_job(2, staged=("gpu02",)))[1][1]["answer"]["kind"] != "working"

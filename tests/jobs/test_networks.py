@@ -132,7 +132,7 @@ PAIR = "GPU Direct RDMA Disabled for GPU 18000 / HCA 0 (distance 5 > {limit})"
     [
         ("PHB", 4, "SYS, but PHB is the farthest allowed"),  # 4 is PHB in 2.6 and 2.7 alone
         ("PXB", 4, "PHB or PXN"),
-        (None, 4, "depends on the version"),
+        (None, 4, "PHB or PXN, if the level is NCCL's default"),
         ("PIX", 9, "depends on the version"),  # 9 was never PIX
     ],
 )

@@ -238,7 +238,7 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
 
 def _beside_line(whole: Answer, other: OtherLine) -> Answer:
     """The answer of a whole log, with what a line in it that looks like a failure means."""
-    means = f"Line {other.line.number} is no failure: {other.means.removeprefix('This line is harmless: ')}."
+    means = f"Line {other.line.number} is harmless: {other.means.removeprefix('This line is harmless: ')}."
     return structs.replace(whole, now=(*whole.now, means))
 
 

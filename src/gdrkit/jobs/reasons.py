@@ -233,9 +233,10 @@ class ReasonFinder:
         else:
             words = f"distance {pair.distance} exceeds level {pair.level}"
         kinds, levels = self._types(process, pair)
+        by_default = () if kinds else self._types(process, pair, default=True)[0]
         if kinds and levels:
             words += f": {' or '.join(kinds)}, but {' or '.join(levels)} is the farthest allowed"
-        elif by_default := self._types(process, pair, default=True)[0]:
+        elif by_default:
             words += f": {' or '.join(by_default)}, if the level is NCCL's default"
         elif pair.distance is not None:
             words += " (the meaning of the numbers depends on the version, which the log does not show)"
