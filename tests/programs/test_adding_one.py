@@ -202,7 +202,7 @@ def test_a_program_without_a_direct_path_is_reported_so(no_direct_path: Trees, m
     assert "made_up" not in usual  # it is not installed
     assert "made_up: impossible; it copies through host memory" in text
     assert code == 0
-    assert asked.startswith("IMPOSSIBLE  0 of 1 GPU reaches its NIC directly.")
+    assert asked.startswith("IMPOSSIBLE  0 of 1 GPU reaches a NIC directly.")
     assert "made_up has no direct path." in asked
     assert line == "r9-gpu01: impossible made_up has no direct path\n"
 
