@@ -212,7 +212,7 @@ def test_a_spark_gets_both_devices_of_a_cable_and_its_rails(tmp_path, capsys):
     assert "a cable shows as two devices" in shown
     assert "NCCL_CROSS_NIC='0'" in shown
     assert "4 ports are in 4 subnets" in shown
-    assert "NCCL_SOCKET_IFNAME is not set: bootstrap needs the one interface" in shown
+    assert "NCCL_SOCKET_IFNAME is not set: bootstrap needs one interface" in shown
 
 
 GPU_POLICY = "kind: ClusterPolicy\nspec:\n  driver:\n    rdma:\n      enabled: true\n"
