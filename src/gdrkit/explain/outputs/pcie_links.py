@@ -104,15 +104,9 @@ def shown_links(lines: tuple[TextLine, ...]) -> Iterator[ShownLink]:
     A link can do what the weaker of its ends can, and lspci marks what is less than this end can (pciutils
     ls-caps.c, link_compare()). In an excerpt the device, or what its link can be, is not shown; older
     releases mark nothing."""
-    title, best, tree = "", None, _Tree(lines)
-    for position, line in enumerate(lines):
-        if line.kind not in EVIDENCE:
-            continue
-        if _DEVICE.match(line.text):
-            title, best = line.text, None
-        elif found := _LINK_CAP.match(line.text):
-            best = found
-        elif found := _LINK_STA.match(line.text):
+    tree = _Tree(lines)
+    for position, line, title, best in _under_titles(lines):
+        if found := _LINK_STA.match(line.text):
             address = title.split()[0] if title else ""
             # both ends of a link show its speed
             end = tree.below(_short(address)) if "PCI bridge" in title else title
@@ -125,22 +119,33 @@ def shown_links(lines: tuple[TextLine, ...]) -> Iterator[ShownLink]:
                     marked=bool(best and title and (found["slow"] or found["narrow"])),
                     slowest_port=tree.slowest_port,
                 )  # fmt: skip
-            best = None
         elif found := _KERNEL.match(line.text):
             yield _of_kernel(found, position, tree)
 
 
-def idle_link_facts(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
-    """The first GPU whose link has all its lanes, and not its speed."""
+def _under_titles(
+    lines: tuple[TextLine, ...],
+) -> Iterator[tuple[int, TextLine, str, re.Match[str] | None]]:
+    """The other lines of a listing, each with its position, the title of its device, and what its link can
+    do, for the first state below that."""
     title, best = "", None
-    for line in lines:
+    for position, line in enumerate(lines):
         if line.kind not in EVIDENCE:
             continue
         if _DEVICE.match(line.text):
             title, best = line.text, None
         elif found := _LINK_CAP.match(line.text):
             best = found
-        elif (found := _LINK_STA.match(line.text)) and best is not None and _OF_GPU.search(title):
+        else:
+            yield position, line, title, best
+            if _LINK_STA.match(line.text):
+                best = None
+
+
+def idle_link_facts(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
+    """The first GPU whose link has all its lanes, and not its speed."""
+    for _, line, title, best in _under_titles(lines):
+        if (found := _LINK_STA.match(line.text)) and best is not None and _OF_GPU.search(title):
             runs, can = _ability(found), _ability(best)
             if runs.gt_per_s < can.gt_per_s and runs.width == can.width:
                 seen = f"the link of the GPU {title.split()[0]} has all {runs.width} lanes"
